@@ -1,0 +1,1 @@
+"""Compiled scoring core: pure functions over arrays."""

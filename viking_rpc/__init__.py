@@ -1,0 +1,1 @@
+"""viking-rpc: directory-recursive context retrieval over gRPC."""

@@ -1,0 +1,73 @@
+"""What the core needs from outside: embedders, summarizers, clocks. Adapters implement these, tests fake them."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns texts into vectors of one model."""
+
+    @property
+    def model(self) -> str:
+        """Return the model's stable name; a store remembers it."""
+
+    @property
+    def dimensions(self) -> int:
+        """Return the length of its vectors."""
+
+    @property
+    def is_inline(self) -> bool:
+        """Return whether a query takes microseconds, so that an event loop may call `embed_query` directly."""
+
+    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed texts that are stored.
+
+        Returns:
+            float32[n_texts, dimensions], C order, rows of unit length; all zero where a text has nothing to embed.
+
+        Raises:
+            UnavailableError: the model does not answer.
+            FailedPreconditionError: it answers with vectors of another dimension.
+        """
+
+    def embed_query(self, text: str, timeout_s: float | None = None) -> NDArray[np.float32]:
+        """Embed a query: float32[dimensions]; blocking, bounded by `timeout_s`. Raises as `embed_texts`, and
+        DeadlineExceededError with reason EMBED_TIMEOUT.
+        """
+
+    async def embed_query_async(self, text: str, timeout_s: float | None = None) -> NDArray[np.float32]:
+        """Embed a query without blocking the event loop; a cancelled call stops its request."""
+
+
+class Summarizer(Protocol):
+    """Writes a directory's abstract (L0) and overview (L1) from its children, bottom-up."""
+
+    def abstract(self, title: str, texts: Sequence[str]) -> str:
+        """Return one or two sentences, about 100 tokens, from the texts of the children (best first)."""
+
+    def overview(self, title: str, sections: Sequence[tuple[str, str]]) -> str:
+        """Return at most about 2,000 tokens from (name, abstract) of each child."""
+
+
+class Clock(Protocol):
+    """Says what time it is, so that tests can decide it."""
+
+    def now_us(self) -> int:
+        """Return microseconds since the epoch, UTC."""
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now_us(self) -> int:
+        """Return microseconds since the epoch, UTC."""
+        return time.time_ns() // 1000
