@@ -1,0 +1,1 @@
+"""Search structures of one tree: arrays, term lists, seeds and immutable snapshots."""
