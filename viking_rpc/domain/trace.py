@@ -32,7 +32,7 @@ class EmptyReason(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Warning_:  # noqa: N801 - `Warning` is a builtin
+class AnswerWarning:
     """Something that could not be done as asked; the rest of the answer is valid."""
 
     reason: str
@@ -133,7 +133,7 @@ class RetrieveResult:
     searched_roots: tuple[str, ...]
     stats: RetrieveStats
     steps: tuple[TraceStep, ...] = ()
-    warnings: tuple[Warning_, ...] = ()
+    warnings: tuple[AnswerWarning, ...] = ()
     empty_reason: EmptyReason = EmptyReason.NONE
     total_matched: int = 0
     best_below_threshold: float | None = field(default=None)

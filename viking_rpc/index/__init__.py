@@ -1,1 +1,1 @@
-"""Search structures of one tree: arrays, term lists, seeds and immutable snapshots."""
+"""One account's tree as arrays: immutable snapshots, term lists, and the approximate index over vectors."""

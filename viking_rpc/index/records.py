@@ -1,0 +1,56 @@
+"""What the index is built from: one record per stored context, without its long texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from viking_rpc.domain.context import ContextType, Kind, Row
+
+#: The key of the root `viking://` itself, which is never stored and has no record.
+ROOT_KEY = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeRecord:
+    """A context as the index needs it.
+
+    Args:
+        key: the context's stable number in the store, > 0; survives a move.
+        parent_key: its parent directory's key, `ROOT_KEY` for `resources`, `user`, `agent`.
+        name: the last segment of its URI.
+        version: rises with each write of this context; the etag is made of it.
+        rows: at most one per level.
+    """
+
+    key: int
+    parent_key: int
+    name: str
+    kind: Kind
+    type: ContextType
+    title: str = ""
+    abstract: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    create_us: int = 0
+    update_us: int = 0
+    expire_us: int = 0
+    active_count: int = 0
+    version: int = 1
+    rows: tuple[Row, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChangeSet:
+    """What one committed batch changed, in terms of the index.
+
+    `upserted` holds every context that was made or replaced (parents that were made included, parents first);
+    `deleted_keys` holds every context that is gone, whole subtrees spelled out. A context that only moved or
+    was only touched is among `upserted` with its new place or count.
+    """
+
+    revision: int
+    upserted: tuple[NodeRecord, ...] = ()
+    deleted_keys: tuple[int, ...] = ()

@@ -1,0 +1,1 @@
+"""Folders and corpora in, contexts with rows out."""

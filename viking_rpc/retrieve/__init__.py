@@ -1,0 +1,1 @@
+"""Runs a query over a snapshot: resolve, seed, descend, finish."""

@@ -1,0 +1,1 @@
+"""The truth on disk, and the snapshots that are derived from it."""
