@@ -1,0 +1,1 @@
+"""Obvious plain-Python implementations that the compiled code is compared with."""
