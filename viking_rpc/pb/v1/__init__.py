@@ -1,0 +1,1 @@
+"""Generated from protos/viking/v1 by protos/generate.py."""
