@@ -1,0 +1,1 @@
+"""The contract: protos, generated code and the wire."""
