@@ -13,7 +13,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-# protoc 31.1: its code runs on protobuf >= 6.31.1, the whole of 6.x and 7.x. First release with wheels for Python 3.14.
+# protoc 31.1: its code needs protobuf >= 6.31.1 and grpcio >= 1.75.1. Has wheels for Python 3.11 to 3.14; 1.74 has none
+# for 3.14.
 GENERATOR = ("grpcio-tools", "1.75.1")
 
 PROTOS = Path(__file__).resolve().parent
