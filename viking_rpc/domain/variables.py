@@ -45,11 +45,6 @@ _CALENDAR: Final[dict[str, Callable[[date], str]]] = {
 }
 
 
-def has_variable(text: str) -> bool:
-    """Return whether a text holds something that is read as a path variable, known or not."""
-    return _VARIABLE.search(text) is not None
-
-
 def disarm_variables(name: str) -> str:
     """Return the name with the braces of path variables replaced by `_`, so that it means itself."""
     while _VARIABLE.search(name):
