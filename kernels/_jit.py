@@ -1,0 +1,112 @@
+"""The one place that turns a Python function into a kernel: flags, array types, and a cache that sees every edit."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, Callable
+
+import numba
+from numba import types
+
+logger = logging.getLogger(__name__)
+
+#: No `nnan`, no `ninf`: NaN marks "no score" and must survive the optimiser.
+FAST_MATH = {"contract", "reassoc", "nsz", "arcp"}
+
+IS_COMPILED = not numba.config.DISABLE_JIT
+
+#: Read-only C-contiguous arrays: such a signature takes writable arrays too, a writable one refuses snapshots.
+RO_F32_1D = types.Array(types.float32, 1, "C", readonly=True)
+RO_F32_2D = types.Array(types.float32, 2, "C", readonly=True)
+RO_I32_1D = types.Array(types.int32, 1, "C", readonly=True)
+RO_I64_1D = types.Array(types.int64, 1, "C", readonly=True)
+RO_U8_1D = types.Array(types.uint8, 1, "C", readonly=True)
+F32_1D = types.Array(types.float32, 1, "C")
+F32_2D = types.Array(types.float32, 2, "C")
+I32_1D = types.Array(types.int32, 1, "C")
+I32_2D = types.Array(types.int32, 2, "C")
+I64_1D = types.Array(types.int64, 1, "C")
+I64_2D = types.Array(types.int64, 2, "C")
+U8_1D = types.Array(types.uint8, 1, "C")
+F32 = types.float32
+F64 = types.float64
+I32 = types.int32
+I64 = types.int64
+U8 = types.uint8
+NONE = types.none
+
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FAST_MATH, "no_cfunc_wrapper": True}
+
+#: How many kernels were compiled in memory because the cache could not be read or written.
+cache_misses = 0
+
+
+def tuple_type(cls: type, **fields: types.Type) -> types.Type:
+    """Return the numba type of a NamedTuple class whose fields have the given types, in the class's order."""
+    return types.BaseTuple.from_types([fields[name] for name in cls._fields], cls)  # type: ignore[attr-defined]
+
+
+def source_hash() -> str:
+    """Return a hash of all kernel sources and of numba's version.
+
+    Numba's own cache does not notice an edit in a called function, so each state of the sources has its own folder.
+    """
+    digest = hashlib.blake2b(numba.__version__.encode(), digest_size=8)
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _cache_folder() -> str:
+    """Return a writable folder for compiled kernels; empty when there is none (they are compiled in memory then)."""
+    base = os.environ.get("VIKING_CACHE_DIR") or os.environ.get("NUMBA_CACHE_DIR")
+    candidates = [Path(base)] if base else []
+    if not base:
+        home = os.environ.get("XDG_CACHE_HOME") or (Path(os.environ["HOME"]) / ".cache" if "HOME" in os.environ else "")
+        candidates = [Path(home) / "viking-rpc"] if home else []
+    for candidate in candidates:
+        folder = candidate / f"kernels-{source_hash()}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                return str(folder)
+        except OSError:
+            logger.warning("kernel_cache_unwritable folder=%s", folder)
+    return ""
+
+
+_CACHE_FOLDER = _cache_folder() if IS_COMPILED else ""
+
+
+def kernel(signature: types.Type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Compile a function ahead of its first call, for one explicit signature.
+
+    A cache that cannot be used (read-only install, no HOME, damaged file, a race with another process) costs time,
+    never the answer: the kernel is compiled in memory and counted in `cache_misses`.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        global cache_misses  # noqa: PLW0603 - the one counter of this module
+        if _CACHE_FOLDER:
+            before = numba.config.CACHE_DIR
+            numba.config.CACHE_DIR = _CACHE_FOLDER
+            try:
+                return numba.njit(signature, cache=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
+            except Exception as error:  # noqa: BLE001 - whatever a broken cache raises; the compile below is the judge
+                logger.warning("kernel_cache_unusable kernel=%s error=%r", function.__name__, error)
+            finally:
+                numba.config.CACHE_DIR = before
+        if IS_COMPILED:
+            cache_misses += 1
+        return numba.njit(signature, **_OPTIONS)(function)  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def device(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a function that only kernels call; it is compiled into each of them, without an entry from Python."""
+    return numba.njit(no_cpython_wrapper=True, **_OPTIONS)(function)  # type: ignore[no-any-return]

@@ -1,0 +1,202 @@
+"""Flat searches: the exact scan of a scope, the rescoring of candidates, and the lexical search over postings."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from viking_kernels._jit import I64, I64_1D, RO_I32_1D, RO_I64_1D, device, kernel
+from viking_kernels.arrays import CONDITIONS, POOL, POSTINGS, QUESTION, ROWS, TREE
+from viking_kernels.heap import pool_add, pool_admits, pool_find, pool_raise
+from viking_kernels.mask import is_expired_above, is_in_scope, is_visible, is_wanted
+from viking_kernels.score import score_node, score_row
+
+#: Indexes into the counts that a scan returns.
+SCAN_ROWS, SCAN_MATCHED, SCAN_FILTERED = range(3)
+N_SCAN_COUNTS = 3
+
+
+@device
+def _offer(pool, tree, node, row, own, dense, lexical):
+    """Put a node into a pool by its own score, when it ranks among the best."""
+    order = tree.tie[node]
+    if pool_admits(pool, own, order):
+        pool_add(
+            pool, own, order, node, row, -1, dense, lexical, own, np.float32(np.nan), own, np.float32(np.nan)
+        )
+
+
+@device
+def _consider(tree, rows, node, question, conditions, matches, directories, counts):
+    """Score a node that is in scope; offer it as a match if it is wanted, and as a starting point if a directory."""
+    n_rows = tree.row_hi[node] - tree.row_lo[node]
+    if n_rows == 0 or not is_visible(tree, node, conditions.now_us):
+        return
+    best, row, own, dense, lexical = score_node(tree, rows, node, question, conditions.level_mask)
+    counts[SCAN_ROWS] += n_rows
+    if tree.is_directory[node]:
+        _offer(directories, tree, node, tree.row_lo[node], best, dense, lexical)
+    if row < 0 or not is_wanted(tree, node, conditions):
+        counts[SCAN_FILTERED] += 1
+        return
+    counts[SCAN_MATCHED] += 1
+    _offer(matches, tree, node, row, own, dense, lexical)
+
+
+@kernel(I64(TREE, ROWS, QUESTION, CONDITIONS, I64, RO_I32_1D, I64, POOL, POOL, I64_1D))
+def scan_nodes(tree, rows, question, conditions, is_whole, candidates, has_expiry, matches, directories, counts):
+    """Score nodes in scope exactly: all of them, or the candidates that an approximate search proposed.
+
+    Breadth-first numbering makes the base nodes of a subtree one range at each depth. Fresh nodes are always scored.
+
+    Args:
+        is_whole: 1: every node in scope, `candidates` is not read.
+        candidates: int32[n], node ids, each once; those out of scope and the fresh ones are passed over.
+        has_expiry: 1 when some directory may be expired, so that ancestors must be asked.
+        matches: pool of nodes that fulfil all conditions, by their best row among the wanted levels.
+        directories: pool of directories in scope, by their best row of any level; capacity 0 to go without.
+        counts: int64[N_SCAN_COUNTS], added to.
+
+    Returns:
+        The number of rows scored.
+    """
+    n_base = tree.child_lo.shape[0] - 1
+    n_ranges = conditions.scope_lo.shape[0] if is_whole else 1
+    for i in range(n_ranges + 1):
+        # the ranges of the scope, or the candidates as one range; then the fresh nodes
+        lo = 0
+        hi = candidates.shape[0]
+        if i == n_ranges:
+            lo = n_base
+            hi = tree.parent.shape[0]
+        elif is_whole:
+            lo = conditions.scope_lo[i]
+            hi = conditions.scope_hi[i]
+        for position in range(lo, hi):
+            node = position
+            if i < n_ranges and not is_whole:
+                node = candidates[position]
+                if node >= n_base:
+                    continue
+            if (i == n_ranges or not is_whole) and not is_in_scope(tree, node, conditions):
+                continue
+            if has_expiry and is_expired_above(tree, node, conditions.now_us):
+                continue
+            _consider(tree, rows, node, question, conditions, matches, directories, counts)
+    return counts[SCAN_ROWS]
+
+
+@kernel(I64(TREE, ROWS, QUESTION, CONDITIONS, POOL, I64_1D))
+def scan_rows(tree, rows, question, conditions, best, counts):
+    """Score every row in scope, one entry a row: the global search of CLASSIC, which cuts rows before it collapses them.
+
+    Args:
+        best: pool of rows of visible nodes whose level is in `conditions.level_mask` and that fulfil the filter.
+        counts: as in `scan_scope`.
+
+    Returns:
+        The number of rows scored.
+    """
+    for node in range(tree.parent.shape[0]):
+        if not is_visible(tree, node, conditions.now_us) or not is_in_scope(tree, node, conditions):
+            continue
+        if is_expired_above(tree, node, conditions.now_us) or not is_wanted(tree, node, conditions):
+            continue
+        for row in range(tree.row_lo[node], tree.row_hi[node]):
+            if not (conditions.level_mask >> rows.level[row]) & 1:
+                continue
+            own, dense, lexical = score_row(rows, row, question)
+            counts[SCAN_ROWS] += 1
+            counts[SCAN_MATCHED] += 1
+            order = tree.tie[node] * 4 + rows.level[row]
+            if pool_admits(best, own, order):
+                nan = np.float32(np.nan)
+                pool_add(best, own, order, node, row, -1, dense, lexical, own, nan, own, nan)
+    return counts[SCAN_ROWS]
+
+
+@device
+def _term_weight(rows, row, term):
+    """Return the weight of a term in a row, 0 when the row lacks it."""
+    lo = rows.term_lo[row]
+    hi = rows.term_hi[row]
+    end = hi
+    while lo < hi:
+        middle = (lo + hi) >> 1
+        if rows.term_id[middle] < term:
+            lo = middle + 1
+        else:
+            hi = middle
+    if lo < end and rows.term_id[lo] == term:
+        return rows.term_weight[lo]
+    return np.float32(0.0)
+
+
+@kernel(I64(TREE, ROWS, POSTINGS, QUESTION, CONDITIONS, RO_I64_1D, POOL, I64_1D))
+def search_postings(tree, rows, postings, question, conditions, term_order, best, counts):
+    """Find the base nodes with the best lexical scores, exactly, reading as few postings as the bounds allow.
+
+    Terms are taken by falling greatest contribution; a row is scored when its first term in that order comes up. The
+    postings of a term lie by falling weight, so once the weight of this term and the greatest contributions of all
+    later ones together cannot reach the worst kept score, the rest of this term's postings cannot either.
+    Source: the bounds of MaxScore (Turtle and Flood, 1995) over impact-ordered postings.
+
+    Args:
+        term_order: int64[n_terms], indexes into the question's terms, by falling `weight * greatest posting weight`.
+        best: pool of nodes by lexical score; `own` and `relevance` hold it too.
+        counts: int64[N_SCAN_COUNTS]; SCAN_ROWS grows by the rows scored.
+
+    Returns:
+        The number of postings read.
+    """
+    n_read = 0
+    n_terms = term_order.shape[0]
+    bound_after = np.float32(0.0)
+    for i in range(n_terms):
+        term = question.term[term_order[i]]
+        if postings.lo[term] < postings.lo[term + 1]:
+            bound_after += question.weight[term_order[i]] * postings.weight[postings.lo[term]]
+    for i in range(n_terms):
+        at = term_order[i]
+        term = question.term[at]
+        lo = postings.lo[term]
+        hi = postings.lo[term + 1]
+        if lo == hi:
+            continue
+        bound_after -= question.weight[at] * postings.weight[lo]
+        for position in range(lo, hi):
+            # the slack makes up for the rounding of the running bound
+            bound = question.weight[at] * postings.weight[position] + max(bound_after, np.float32(0.0))
+            if best.size[0] == best.score.shape[0] and bound * np.float32(1.00001) < best.score[0]:
+                break
+            n_read += 1
+            row = postings.row[position]
+            node = rows.node[row]
+            if row < tree.row_lo[node] or row >= tree.row_hi[node]:
+                continue  # replaced by a fresh row
+            if not (conditions.level_mask >> rows.level[row]) & 1:
+                continue
+            if not is_visible(tree, node, conditions.now_us) or not is_in_scope(tree, node, conditions):
+                continue
+            if not is_wanted(tree, node, conditions) or is_expired_above(tree, node, conditions.now_us):
+                continue
+            score = np.float32(0.0)
+            is_new = True
+            for j in range(n_terms):
+                weight = _term_weight(rows, row, question.term[term_order[j]])
+                if weight > 0.0 and j < i:
+                    is_new = False
+                    break
+                score += question.weight[term_order[j]] * weight
+            if not is_new:
+                continue
+            counts[SCAN_ROWS] += 1
+            order = tree.tie[node]
+            if not pool_admits(best, score, order):
+                continue
+            slot = pool_find(best, node)
+            nan = np.float32(np.nan)
+            if slot < 0:
+                pool_add(best, score, order, node, row, -1, nan, score, score, nan, score, nan)
+            elif score > best.score[slot]:
+                pool_raise(best, slot, score, row, -1, nan, score, score, nan)
+    return n_read
