@@ -1,0 +1,30 @@
+"""All settings of a process, read and validated once by `load_settings`; import it late, pydantic is slow."""
+
+from viking_rpc.config.sections import (
+    AnnSettings,
+    EmbedderSettings,
+    IndexSettings,
+    IngestSettings,
+    ProfileSettings,
+    RetrievalSettings,
+    ServerSettings,
+    Settings,
+    default_data_folder,
+)
+from viking_rpc.config.sources import ConfigError, Problem, describe, load_settings
+
+__all__ = [
+    "AnnSettings",
+    "ConfigError",
+    "EmbedderSettings",
+    "IndexSettings",
+    "IngestSettings",
+    "Problem",
+    "ProfileSettings",
+    "RetrievalSettings",
+    "ServerSettings",
+    "Settings",
+    "default_data_folder",
+    "describe",
+    "load_settings",
+]
