@@ -42,15 +42,16 @@ def _consider(tree, rows, node, question, conditions, matches, directories, coun
     _offer(matches, tree, node, row, own, dense, lexical)
 
 
-@kernel(I64(TREE, ROWS, QUESTION, CONDITIONS, I64, RO_I32_1D, I64, POOL, POOL, I64_1D))
-def scan_nodes(tree, rows, question, conditions, is_whole, candidates, has_expiry, matches, directories, counts):
+@kernel(I64(TREE, ROWS, QUESTION, CONDITIONS, I64, RO_I32_1D, I64, I64, POOL, POOL, I64_1D))
+def scan_nodes(tree, rows, question, conditions, is_whole, candidates, first_fresh, has_expiry, matches, directories, counts):
     """Score nodes in scope exactly: all of them, or the candidates that an approximate search proposed.
 
-    Breadth-first numbering makes the base nodes of a subtree one range at each depth. Fresh nodes are always scored.
+    Breadth-first numbering makes the base nodes of a subtree one range at each depth.
 
     Args:
         is_whole: 1: every node in scope, `candidates` is not read.
         candidates: int32[n], node ids, each once; those out of scope and the fresh ones are passed over.
+        first_fresh: score the fresh nodes from this id on too; the number of nodes: none of them.
         has_expiry: 1 when some directory may be expired, so that ancestors must be asked.
         matches: pool of nodes that fulfil all conditions, by their best row among the wanted levels.
         directories: pool of directories in scope, by their best row of any level; capacity 0 to go without.
@@ -66,7 +67,7 @@ def scan_nodes(tree, rows, question, conditions, is_whole, candidates, has_expir
         lo = 0
         hi = candidates.shape[0]
         if i == n_ranges:
-            lo = n_base
+            lo = max(first_fresh, n_base)
             hi = tree.parent.shape[0]
         elif is_whole:
             lo = conditions.scope_lo[i]
