@@ -1,0 +1,86 @@
+"""The approximate index over the rows of one large subtree: the only module that knows usearch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from usearch.index import Index
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class AnnParameters:
+    """How the graph is built and searched; the defaults are measured in benchmarks/retrieve.py.
+
+    Args:
+        connectivity: links per vector.
+        expansion_add: candidates looked at when a vector is linked.
+        expansion_search: least number of candidates looked at per search.
+        dtype: how the graph keeps vectors (`f32`, `f16`, `i8`); what it finds is scored exactly from the rows.
+        threads: threads that build; a search always uses the caller's alone.
+    """
+
+    connectivity: int = 16
+    expansion_add: int = 96
+    expansion_search: int = 48
+    dtype: str = "f16"
+    threads: int = 1
+
+
+class AnnIndex:
+    """An immutable graph over some rows, by inner product. Usearch has no filter: callers over-fetch and mask."""
+
+    def __init__(self, index: Index, parameters: AnnParameters) -> None:
+        """Wrap a filled usearch index."""
+        self._index = index
+        self._parameters = parameters
+        # The graph's `search` looks at max(k, expansion) candidates; one buffer per call keeps calls independent.
+        self._index.expansion_search = parameters.expansion_search
+
+    @classmethod
+    def build(cls, vectors: NDArray[np.float32], rows: NDArray[np.int32], parameters: AnnParameters) -> AnnIndex:
+        """Link rows of a snapshot.
+
+        Args:
+            vectors: float32[n_rows, dim], all rows.
+            rows: int32[n], the rows to link; at least one.
+            parameters: how.
+        """
+        index = Index(
+            ndim=vectors.shape[1],
+            metric="ip",
+            dtype=parameters.dtype,
+            connectivity=parameters.connectivity,
+            expansion_add=parameters.expansion_add,
+            expansion_search=parameters.expansion_search,
+        )
+        index.add(rows.astype(np.uint64), vectors[rows], threads=parameters.threads)
+        return cls(index, parameters)
+
+    @classmethod
+    def load(cls, path: Path, parameters: AnnParameters) -> AnnIndex:
+        """Read a saved graph."""
+        index = Index.restore(str(path))
+        if index is None:
+            message = f"not an index file: {path}"
+            raise ValueError(message)
+        return cls(index, parameters)
+
+    def save(self, path: Path) -> None:
+        """Write the graph to a file."""
+        self._index.save(str(path))
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self._index)
+
+    def search(self, vector: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+        """Return about the k nearest rows, nearest first; fewer when there are fewer."""
+        found = self._index.search(vector, min(k, len(self._index)), threads=1)
+        return found.keys.astype(np.int64)

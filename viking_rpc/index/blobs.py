@@ -1,0 +1,52 @@
+"""Many short texts as one block of bytes with offsets: a million of them cost no Python objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Texts:
+    """One text per node: the base ones in a block, later and replaced ones beside it.
+
+    Args:
+        data: uint8[n_bytes], the UTF-8 of all base texts, one after another.
+        offset: int64[n_base + 1].
+        extra: texts of fresh nodes and of base nodes whose text was replaced.
+    """
+
+    data: NDArray[np.uint8]
+    offset: NDArray[np.int64]
+    extra: Mapping[int, bytes] = field(default_factory=dict)
+
+    @classmethod
+    def pack(cls, texts: Iterable[bytes]) -> Texts:
+        """Build from the texts of the base nodes, in node order."""
+        parts = list(texts)
+        offset = np.zeros(len(parts) + 1, np.int64)
+        np.cumsum([len(part) for part in parts], out=offset[1:])
+        return cls(np.frombuffer(b"".join(parts), np.uint8), offset)
+
+    def get_bytes(self, node: int) -> bytes:
+        """Return the UTF-8 of a node's text."""
+        if self.extra:
+            found = self.extra.get(node)
+            if found is not None:
+                return found
+        return self.data[self.offset[node] : self.offset[node + 1]].tobytes()
+
+    def get(self, node: int) -> str:
+        """Return a node's text."""
+        return self.get_bytes(node).decode()
+
+    def updated(self, changes: Mapping[int, bytes]) -> Texts:
+        """Return the texts with some of them set anew."""
+        return replace(self, extra={**self.extra, **changes}) if changes else self

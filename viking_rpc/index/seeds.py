@@ -1,0 +1,262 @@
+"""The flat search over a scope: exact where few rows are allowed, approximate and rescored exactly where many are.
+
+Each owner is searched in its own best way and all meet in the same pools, so a user's hundred memories beside a hundred
+thousand shared resources lose nothing. Every score that leaves here is exact; only the choice of candidates is not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from viking_kernels.arrays import Conditions, Pool, Question, frozen
+from viking_kernels.mask import mask_nodes
+from viking_kernels.scan import N_SCAN_COUNTS, SCAN_FILTERED, SCAN_MATCHED, SCAN_ROWS, scan_nodes, search_postings
+
+from viking_rpc.index.pools import best_first, make_pool
+from viking_rpc.index.scopes import Place
+
+if TYPE_CHECKING:
+    from viking_rpc.index.ann import AnnIndex
+    from viking_rpc.index.owners import Owner
+    from viking_rpc.index.snapshot import Snapshot
+
+#: An approximate search that returned too few allowed nodes is asked for this many times more.
+_ESCALATION = 4
+_NO_NODES = frozen(np.empty(0, np.int32))
+
+
+@dataclass(frozen=True, slots=True)
+class SeedParameters:
+    """How a flat search chooses candidates.
+
+    Args:
+        n_matches: best nodes wanted that fulfil all conditions.
+        n_directories: best directories wanted, whatever the filter says.
+        max_exact_rows: an owner with at most this many rows in scope is scanned.
+        n_candidates: candidates asked of each approximate index and of the postings.
+        is_exact: scan everything.
+    """
+
+    n_matches: int
+    n_directories: int
+    max_exact_rows: int
+    n_candidates: int
+    is_exact: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seeds:
+    """What a flat search found.
+
+    Args:
+        matches, directories: pools, filled; read them with `best_first`.
+        rows_scored: rows scored exactly.
+        n_matched, n_filtered: nodes that fulfilled all conditions, and that did not, among the scored.
+        path: "exact", "ann" or "ann+exact".
+    """
+
+    matches: Pool
+    directories: Pool
+    rows_scored: int
+    n_matched: int
+    n_filtered: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Split:
+    """A place divided by how its parts are searched."""
+
+    exact: Place
+    approximate: Place
+    owners: tuple[Owner, ...]
+    is_whole: bool  # the approximate part is whole owners and nothing in it is gone
+
+
+def find_seeds(
+    snapshot: Snapshot, place: Place, conditions: Conditions, question: Question, parameters: SeedParameters
+) -> Seeds:
+    """Search a scope flat, by own score.
+
+    Args:
+        snapshot: the pinned state.
+        place: where; `conditions` was made from it.
+        conditions: what matches must fulfil.
+        question: vector and terms.
+        parameters: how.
+    """
+    counts = np.zeros(N_SCAN_COUNTS, np.int64)
+    matches = make_pool(parameters.n_matches)
+    directories = make_pool(parameters.n_directories)
+
+    def scan(where: Conditions, *, is_whole: bool, candidates: np.ndarray, first_fresh: int) -> None:
+        scan_nodes(
+            snapshot.tree,
+            snapshot.rows,
+            question,
+            where,
+            int(is_whole),
+            candidates,
+            first_fresh,
+            int(snapshot.has_expiry),
+            matches,
+            directories,
+            counts,
+        )
+
+    split = _split(snapshot, place, parameters)
+    n_nodes = snapshot.n_nodes
+    candidates = None
+    if split.owners:
+        approximate = _within(conditions, split.approximate)
+        candidates = _candidates(snapshot, split, approximate, question, parameters, counts)
+        if candidates is None:  # the filter leaves too little for an approximate search
+            split = _Split(place, split.approximate, (), is_whole=False)
+        else:
+            scan(approximate, is_whole=False, candidates=candidates, first_fresh=n_nodes)
+    if len(split.exact.scope_lo):
+        scan(_within(conditions, split.exact), is_whole=True, candidates=_NO_NODES, first_fresh=n_nodes)
+    if n_nodes > snapshot.n_base:
+        scan(conditions, is_whole=False, candidates=_NO_NODES, first_fresh=snapshot.n_base)
+    path = "exact" if not split.owners else "ann+exact" if len(split.exact.scope_lo) else "ann"
+    return Seeds(
+        matches, directories, int(counts[SCAN_ROWS]), int(counts[SCAN_MATCHED]), int(counts[SCAN_FILTERED]), path
+    )
+
+
+def _within(conditions: Conditions, place: Place) -> Conditions:
+    """Return the conditions at another place."""
+    return conditions._replace(
+        scope_ptr=place.scope_ptr,
+        scope_lo=place.scope_lo,
+        scope_hi=place.scope_hi,
+        fresh_included=place.fresh_included,
+        fresh_excluded=place.fresh_excluded,
+    )
+
+
+def _split(snapshot: Snapshot, place: Place, parameters: SeedParameters) -> _Split:
+    """Decide which owners are searched approximately; remembered with the snapshot."""
+    if parameters.is_exact or not snapshot.owners or place.n_rows <= parameters.max_exact_rows:
+        return _Split(place, place, (), is_whole=False)
+    key = ("split", id(place), parameters.max_exact_rows)
+    found = snapshot.memo.get(key)
+    if found is None:
+        found = snapshot.memo[key] = _divide(snapshot, place, parameters.max_exact_rows)
+    return found  # type: ignore[return-value]
+
+
+def _divide(snapshot: Snapshot, place: Place, max_exact_rows: int) -> _Split:
+    """Cut the place's ranges at the borders of the owners that have more than `max_exact_rows` rows in it."""
+    large: list[Owner] = []
+    inside = np.zeros(len(place.scope_lo), bool)
+    n_whole = 0
+    depth_of_range = np.repeat(np.arange(len(place.scope_ptr) - 1), np.diff(place.scope_ptr))
+    for owner in snapshot.owners:
+        of_owner = np.zeros(len(place.scope_lo), bool)
+        lo, hi, depth = owner.node, owner.node + 1, int(snapshot.tree.depth[owner.node])
+        n_rows = 0
+        while lo < hi:
+            n_rows += int(snapshot.base_row[hi] - snapshot.base_row[lo])
+            of_owner |= (depth_of_range == depth) & (place.scope_lo >= lo) & (place.scope_hi <= hi)
+            lo, hi, depth = int(snapshot.tree.child_lo[lo]), int(snapshot.tree.child_lo[hi]), depth + 1
+        n_here = int((snapshot.base_row[place.scope_hi[of_owner]] - snapshot.base_row[place.scope_lo[of_owner]]).sum())
+        if n_here > max_exact_rows:
+            large.append(owner)
+            inside |= of_owner
+            n_whole += n_here == n_rows
+    is_whole = n_whole == len(large) and snapshot.n_gone == 0 and not snapshot.has_expiry
+    return _Split(_part(place, ~inside), _part(place, inside), tuple(large), is_whole)
+
+
+def _part(place: Place, keep: np.ndarray) -> Place:
+    """Return the place with some of its ranges."""
+    counts = np.add.reduceat(np.append(keep, 0), place.scope_ptr[:-1]) if len(keep) else np.zeros(0, int)
+    counts[place.scope_ptr[:-1] == place.scope_ptr[1:]] = 0  # reduceat gives an element for an empty slice
+    pointer = np.zeros(len(place.scope_ptr), np.int32)
+    np.cumsum(counts, out=pointer[1:])
+    return replace(
+        place,
+        scope_ptr=frozen(pointer),
+        scope_lo=frozen(place.scope_lo[keep]),
+        scope_hi=frozen(place.scope_hi[keep]),
+        fresh_included=_NO_NODES,
+        fresh_excluded=_NO_NODES,
+    )
+
+
+def _candidates(
+    snapshot: Snapshot,
+    split: _Split,
+    conditions: Conditions,
+    question: Question,
+    parameters: SeedParameters,
+    counts: np.ndarray,
+) -> np.ndarray | None:
+    """Return int32[n] nodes worth scoring, each once; None when only a scan can tell."""
+    found = [snapshot.replaced]
+    for owner in split.owners:
+        for index, wanted in ((owner.files, parameters.n_matches), (owner.directories, parameters.n_directories)):
+            if index is None or wanted == 0:
+                continue
+            is_filtered = index is owner.files and not (split.is_whole and conditions.is_open)
+            nodes = _nearest(snapshot, index, conditions, question, parameters, wanted if is_filtered else 0)
+            if nodes is None:
+                return None
+            found.append(nodes)
+    if len(question.term) and question.lexical_weight > 0:
+        found.append(_lexical_nodes(snapshot, conditions, question, parameters.n_candidates, counts))
+        if parameters.n_directories:
+            above = conditions._replace(level_mask=0b011, is_open=1, tag_id=_NO_NODES)
+            found.append(_lexical_nodes(snapshot, above, question, parameters.n_directories, counts))
+    return frozen(np.unique(np.concatenate(found)))
+
+
+def _nearest(
+    snapshot: Snapshot,
+    index: AnnIndex,
+    conditions: Conditions,
+    question: Question,
+    parameters: SeedParameters,
+    n_allowed: int,
+) -> np.ndarray | None:
+    """Ask an approximate index, and again for more while fewer than `n_allowed` of its nodes fulfil the conditions."""
+    k = parameters.n_candidates
+    while True:
+        nodes = snapshot.rows.node[index.search(question.vector, k)]
+        if n_allowed == 0:
+            return nodes
+        is_allowed = np.empty(len(nodes), np.uint8)
+        mask_nodes(snapshot.tree, conditions, nodes, is_allowed)
+        if is_allowed.sum() >= n_allowed:
+            return nodes[is_allowed.astype(bool)]
+        k *= _ESCALATION
+        if k > len(index) // _ESCALATION:
+            return None
+
+
+def _lexical_nodes(
+    snapshot: Snapshot, conditions: Conditions, question: Question, n_wanted: int, counts: np.ndarray
+) -> np.ndarray:
+    """Return the base nodes with the best lexical scores."""
+    greatest = np.zeros(len(question.term), np.float32)
+    lo = snapshot.postings.lo
+    n_base_terms = len(lo) - 1
+    for i, term in enumerate(question.term):
+        if term < n_base_terms and lo[term] < lo[term + 1]:
+            greatest[i] = question.weight[i] * snapshot.postings.weight[lo[term]]
+    order = np.argsort(-greatest, kind="stable")
+    pool = make_pool(n_wanted)
+    search_postings(
+        snapshot.tree,
+        snapshot.rows,
+        snapshot.postings,
+        question,
+        conditions,
+        frozen(order[greatest[order] > 0]),
+        pool,
+        counts,
+    )
+    return pool.node[best_first(pool)]

@@ -1,0 +1,69 @@
+"""The terms of one account: their numbers, and how rare each is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vocabulary:
+    """Term hashes to term ids, with the number of base rows that hold each term.
+
+    Args:
+        hashes: uint64[n_base_terms], ascending; a base term's id is its position.
+        n_rows_of_term: int32[n_base_terms].
+        n_rows: number of base rows that hold terms at all.
+        mean_length: float32[3], mean number of term occurrences in a base row, by level.
+        extra: ids of the terms that only fresh rows hold; they count as held by no base row.
+    """
+
+    hashes: NDArray[np.uint64]
+    n_rows_of_term: NDArray[np.int32]
+    n_rows: int
+    mean_length: NDArray[np.float32]
+    extra: Mapping[int, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Return the number of terms, fresh ones included."""
+        return len(self.hashes) + len(self.extra)
+
+    def ids_of(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """Return int32[n] term ids; -1 where the account does not know the term."""
+        ids = np.full(len(hashes), -1, np.int32)
+        if len(self.hashes):
+            position = np.searchsorted(self.hashes, hashes)
+            position[position == len(self.hashes)] = 0
+            is_known = self.hashes[position] == hashes
+            ids[is_known] = position[is_known]
+        if self.extra:
+            for i in np.flatnonzero(ids < 0):
+                ids[i] = self.extra.get(int(hashes[i]), -1)
+        return ids
+
+    def idf(self, ids: NDArray[np.int32]) -> NDArray[np.float32]:
+        """Return float32[n] inverse row frequencies, > 0; a term that no base row holds is the rarest.
+
+        ln(1 + (N - n + 0.5) / (n + 0.5)). Source: BM25 as in Robertson and Zaragoza, 2009, with Lucene's 1 +.
+        """
+        held = np.zeros(len(ids), np.float64)
+        is_base = (ids >= 0) & (ids < len(self.hashes))
+        held[is_base] = self.n_rows_of_term[ids[is_base]]
+        return np.log1p((self.n_rows - held + 0.5) / (held + 0.5)).astype(np.float32)
+
+    def learn(self, hashes: NDArray[np.uint64]) -> Vocabulary:
+        """Return a vocabulary that knows all the given terms."""
+        unknown = hashes[self.ids_of(hashes) < 0]
+        if not len(unknown):
+            return self
+        extra = dict(self.extra)
+        for value in np.unique(unknown):
+            extra[int(value)] = len(self.hashes) + len(extra)
+        return replace(self, extra=extra)

@@ -1,0 +1,58 @@
+"""Turns a query's vector and words into what kernels score against."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from viking_kernels.arrays import Question, frozen
+
+from viking_rpc.errors import FailedPreconditionError
+from viking_rpc.index.text import hash_terms, terms
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from viking_rpc.index.snapshot import Snapshot
+
+_NO_TERMS = frozen(np.empty(0, np.int32))
+_NO_WEIGHTS = frozen(np.empty(0, np.float32))
+
+
+def make_question(
+    snapshot: Snapshot, vector: NDArray[np.float32] | None, text: str, lexical_weight: float
+) -> Question:
+    """Build a question for one snapshot.
+
+    Args:
+        snapshot: its vocabulary says which terms exist and how rare they are.
+        vector: float32[dimensions], not zero; None when there is nothing to embed in the text.
+        text: words to score lexically; empty: dense scores only, whatever the weight.
+        lexical_weight: of lexical against dense, in [0, 1].
+
+    Raises:
+        FailedPreconditionError: DIMENSION_MISMATCH.
+    """
+    if vector is None:
+        vector = np.zeros(snapshot.dimensions, np.float32)
+    elif len(vector) != snapshot.dimensions:
+        raise FailedPreconditionError(
+            "DIMENSION_MISMATCH",
+            f"the query vector has {len(vector)} dimensions, the store {snapshot.dimensions}",
+            {"query_dimensions": str(len(vector)), "store_dimensions": str(snapshot.dimensions)},
+        )
+    else:
+        vector = np.asarray(vector, np.float32)
+        length = float(np.sqrt(vector @ vector))
+        vector = vector / np.float32(length) if length > 0 else vector
+    if not text or lexical_weight == 0:
+        return Question(frozen(vector), _NO_TERMS, _NO_WEIGHTS, 0.0)
+    words = sorted(set(terms(text)))
+    if not words:
+        return Question(frozen(vector), _NO_TERMS, _NO_WEIGHTS, 0.0)
+    ids = snapshot.vocabulary.ids_of(hash_terms(words))
+    idf = snapshot.vocabulary.idf(ids)
+    weight = idf / idf.sum()
+    order = np.argsort(ids)
+    order = order[ids[order] >= 0]
+    return Question(frozen(vector), frozen(ids[order]), frozen(weight[order].astype(np.float32)), lexical_weight)
