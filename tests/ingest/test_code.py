@@ -84,6 +84,21 @@ def test_other_languages(language: str, source: str, expected: list[object]) -> 
     assert outline(find_definitions(source, language)) == expected
 
 
+@pytest.mark.parametrize(
+    ("language", "source", "doc"),
+    [
+        ("go", "// Copyright 2026 X.\n\n// Package x answers.\npackage x\n", "Package x answers."),
+        ("java", "/* SPDX: MIT */\n/** Holds. */\nclass A {}\n", "Holds."),
+        ("c", "#include <x.h>\nint main(void) { return 0; }\nint other(void);\n", "Defines main."),
+        ("python", "def a(): ...\nclass B: ...\n", "Defines a, B."),
+        ("rust", "//! Knows all.\nfn a() {}\n", "Knows all."),
+        ("cobol", "* a comment\n", ""),
+    ],
+)
+def test_what_a_file_says_about_itself(language: str, source: str, doc: str) -> None:
+    assert split_code("x", source, language).doc == doc
+
+
 @pytest.mark.parametrize("language", ["python", "go", "cpp", "typescript", "rust", "cobol"])
 @pytest.mark.parametrize("source", ["def broken(:\n\n  x = = 1\n\n" * 9, "}}}{{{ \u4f60\n\n" * 20, "\ufffd\n\n" * 99])
 def test_code_that_does_not_parse_is_cut_as_text(language: str, source: str) -> None:

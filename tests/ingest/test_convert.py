@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
-from viking_rpc.ingest.convert import UnreadableFileError, convert
+from viking_rpc.ingest.convert import LANGUAGES, UnreadableFileError, convert
+from viking_rpc.ingest.summarize import lead
 
 FILES = Path(__file__).parents[1] / "data" / "ingest"
 
@@ -163,3 +166,26 @@ def test_rst_cannot_read_other_files(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("classified")
     source = f"Text.\n\n.. include:: {tmp_path}/secret\n\n.. literalinclude:: {tmp_path}/secret\n"
     assert "classified" not in convert("a.rst", source.encode()).text
+
+
+PIECES = st.sampled_from(
+    [b"---\n", b"title: x\n", b"# a\n", b"<p>", b"</td><td", b"[[[", b"](", b"`", b"```\n", b".. note::\n\n", b"====\n", b"\xff\xfe",
+     b"\0", b"\xe9", b"{{", b"<!--", b"%PDF-1.4\n", b"PK\x03\x04", b"*", b"_", b":a:`", b"|x|", b"\n\n", b"   ", b"word ", b"+--+\n"]
+)  # fmt: skip
+
+
+@settings(deadline=None)
+@given(st.sampled_from(sorted(LANGUAGES)), st.lists(PIECES | st.binary(max_size=8), max_size=30).map(b"".join))
+@example(".rst", b"====\n====\n")
+@example(".html", b"<p>" * 2_000)
+def test_any_bytes_are_converted_or_refused(suffix: str, data: bytes) -> None:
+    try:
+        converted = convert(f"a{suffix}", data)
+    except UnreadableFileError as error:
+        assert error.reason in {"EMPTY_FILE", "BINARY_FILE", "BROKEN_FILE", "ENCRYPTED_FILE", "NO_TEXT"}
+    else:
+        assert converted.text.strip()
+        assert converted.title
+        assert "\n" not in converted.title
+        converted.text.encode()
+        assert lead(converted.text)

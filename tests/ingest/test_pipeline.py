@@ -136,7 +136,17 @@ def test_a_directory_with_foreign_contexts_is_not_replaced_by_a_file(folder: Pat
     (folder / "manual.md").write_text("Short.")
     report, _ = load(folder, target)
     assert [(skip.path, skip.reason) for skip in report.skipped] == [("manual.md", "OCCUPIED")]
-    assert foreign.uri in target.contexts
+    assert {foreign.uri, f"{TO}/manual.md/01-part-0.md"} <= set(target.contexts)
+
+
+def test_a_file_that_no_import_made_is_not_replaced_by_a_directory(folder: Path) -> None:
+    target = MemoryTarget()
+    foreign = Context(f"{TO}/manual.md", Kind.FILE, ContextType.RESOURCE, content="by hand")
+    target.contexts[foreign.uri] = foreign
+    report, _ = load(folder, target)
+    assert [(skip.path, skip.reason) for skip in report.skipped] == [("manual.md", "OCCUPIED")]
+    assert target.contexts[foreign.uri] == foreign
+    assert report.added == 7
 
 
 def test_bad_files_are_listed_and_stop_nothing(folder: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from viking_rpc.ingest.section import Section, cut_parts, name_sections, split_lines
@@ -31,6 +31,7 @@ def without_space(text: str) -> str:
     return "".join(text.split())
 
 
+@settings(deadline=None)
 @given(st.lists(LINES, max_size=60), st.integers(20, 400))
 @example(["# One", "", "# Two"], 20)
 def test_leaves_hold_every_line_that_is_no_heading(lines: list[str], limit: int) -> None:
@@ -45,6 +46,7 @@ def test_leaves_hold_every_line_that_is_no_heading(lines: list[str], limit: int)
         rest = rest[rest.index(wanted) + len(wanted) :]
 
 
+@settings(deadline=None)
 @given(st.lists(LINES, max_size=40), st.integers(1, 300))
 def test_parts_put_together_are_the_text(lines: list[str], limit: int) -> None:
     text = "\n".join(lines)
@@ -53,6 +55,7 @@ def test_parts_put_together_are_the_text(lines: list[str], limit: int) -> None:
     assert all(0 < len(part) <= limit for part in parts)
 
 
+@settings(deadline=None)
 @given(st.lists(LINES, max_size=60), st.integers(20, 400))
 def test_names_are_distinct_and_sort_in_order(lines: list[str], limit: int) -> None:
     def check(section: Section) -> None:
@@ -143,6 +146,7 @@ def test_deep_headings_do_not_recurse_without_end() -> None:
     assert sum(leaf.text.count("w ") for leaf in split_markdown("T", text, 200).leaves()) == 15_000
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="a\n\r\x0b\u2028", max_size=30))
 def test_lines_are_split_at_line_feeds_only(text: str) -> None:
     lines = split_lines(text)

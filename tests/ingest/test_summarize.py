@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from viking_rpc.domain.tokens import cut_to_tokens, estimate_tokens
 from viking_rpc.ingest.prose import find_sentences
-from viking_rpc.ingest.summarize import ABSTRACT_TOKENS, OVERVIEW_TOKENS, ExtractiveSummarizer, lead
+from viking_rpc.ingest.summarize import (
+    ABSTRACT_TOKENS,
+    OVERVIEW_TOKENS,
+    ExtractiveSummarizer,
+    lead,
+)
 
 SUMMARIZER = ExtractiveSummarizer()
 
@@ -21,6 +26,7 @@ def test_token_estimates(text: str, n_tokens: int) -> None:
     assert estimate_tokens(text) == n_tokens
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="ab \u4f60.", max_size=300), st.integers(2, 40))
 def test_a_cut_text_fits_and_is_marked(text: str, n_tokens: int) -> None:
     cut = cut_to_tokens(text, n_tokens)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.ingest.fakes import CountingEmbedder
@@ -44,6 +44,7 @@ def test_directories_are_written_from_their_children_up() -> None:
     assert (tree["a"].kind, tree["a/pumps.md"].kind) == (Kind.DIRECTORY, Kind.FILE)
 
 
+@settings(deadline=None)
 @given(st.sets(st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(tuple), max_size=20), st.randoms())
 def test_every_ancestor_is_planned_once_before_its_children_in_any_order(
     paths: set[tuple[str, ...]], random: object

@@ -44,6 +44,11 @@ _FUNCTIONS = frozenset({"arrow_function", "function_expression", "function", "cl
 _CALLABLE = re.compile(r"function|method|constructor")
 _COMMENT = re.compile(r"comment|attribute_item|decorator")
 _COMMENT_MARKS = re.compile(r"^\s*(?:/\*+|\*+/|\*|//+!?|#+!?|--+)[ \t]?|\s*\*+/\s*$", re.MULTILINE)
+_HEAD = re.compile(
+    r"\s*(/\*[\s\S]*?\*/|(?:[ \t]*(?://|#(?![ \t]*(?:!|include|define|undef|if|pragma|frozen_string)))(?:.*\n))+)"
+)
+_LICENCE = re.compile(r"copyright|licen[cs]e|spdx", re.IGNORECASE)
+_MAX_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +77,12 @@ def split_code(title: str, text: str, language: str, max_chars: int = DEFAULT_MA
     Returns:
         One section; its leaves put together hold every line that is not blank, in order.
     """
+    found = find_definitions(text, language)
     doc = describe_code(text, language)
+    if found and not doc:
+        doc = f"Defines {', '.join(definition.name for definition in found[:_MAX_NAMED])}."
     if len(text) <= max_chars:
         return Section(title, text, doc)
-    found = find_definitions(text, language)
     lines = split_lines(text)
     return _split(Definition("", doc, 0, len(lines), tuple(found)), title, lines, max_chars)
 
@@ -91,17 +98,16 @@ def find_definitions(text: str, language: str) -> list[Definition]:
 
 
 def describe_code(text: str, language: str) -> str:
-    """Take what a source file says about itself: its docstring, or the comment at its head."""
+    """Take what a source file says about itself: its docstring, or the comment at its head that is no licence."""
     if language == "python":
         tree = _parse_python(text)
         return (ast.get_docstring(tree) or "") if tree else ""
     if language not in _GRAMMARS:
         return ""
-    head = re.match(r"\s*(/\*.*?\*/|(?:[ \t]*(?://|#(?![ \t]*(?:include|define|if|pragma))).*\n)+)", text, re.DOTALL)
-    if not head:
-        return ""
-    comment = head[1] if head[1].startswith("/*") else re.match(r"(?:[ \t]*(?://|#).*\n)+", head[1] + "\n")
-    return _strip_comment(comment if isinstance(comment, str) else comment[0] if comment else "")
+    head = _HEAD.match(text)
+    while head and _LICENCE.search(head[1]):
+        head = _HEAD.match(text, head.end())
+    return _strip_comment(head[1]) if head else ""
 
 
 def _split(whole: Definition, title: str, lines: Sequence[str], limit: int, slug: str = "") -> Section:

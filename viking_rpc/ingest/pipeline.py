@@ -124,8 +124,8 @@ def compare(plan: ImportPlan, existing: Mapping[str, Stored], *, allow_prune: bo
     """Compare a plan with what is stored; pure.
 
     A context that changes between file and directory is deleted and made anew. Sections that a file no longer has are
-    deleted even without pruning: their file was replaced. A file cannot take the place of a directory that holds what
-    others wrote: it is skipped.
+    deleted even without pruning: their file was replaced. What no import made never changes its kind, and a directory
+    that holds such contexts does not become a file: what was planned there is skipped.
 
     Args:
         plan: what is wanted.
@@ -143,17 +143,22 @@ def compare(plan: ImportPlan, existing: Mapping[str, Stored], *, allow_prune: bo
     write: list[PlannedContext] = []
     n_added = n_unchanged = 0
     replaced: set[str] = set()  # what a file became or was: everything below is decided by the plan
+    occupied: set[str] = set()
     for uri, context in wanted.items():
+        if occupied and not occupied.isdisjoint(_ancestors(uri)):
+            continue
         stored = existing.get(uri)
-        if context.source and (context.kind is Kind.DIRECTORY or (stored and stored.kind is Kind.DIRECTORY)):
+        is_other_kind = stored is not None and stored.kind is not context.kind
+        if stored and is_other_kind and (not stored.import_root or (context.kind is Kind.FILE and uri in kept_below)):
+            message = f"{uri} is a {stored.kind.name.lower()} that no import made, or that holds such contexts"
+            skipped.append(Skip(context.source or uri, "OCCUPIED", message))
+            occupied.add(uri)
+            continue
+        if context.source and (is_other_kind or context.kind is Kind.DIRECTORY):
             replaced.add(uri)
         if stored is None:
             n_added += 1
-        elif stored.kind is not context.kind:
-            if context.kind is Kind.FILE and uri in kept_below:
-                message = f"{uri} is a directory that holds contexts of others"
-                skipped.append(Skip(context.source or uri, "OCCUPIED", message))
-                continue
+        elif is_other_kind:
             delete.add(uri)
         elif stored.content_hash == content_hash(context):
             n_unchanged += 1

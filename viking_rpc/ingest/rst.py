@@ -58,7 +58,8 @@ def _block(node: nodes.Node, level: int) -> Iterator[str]:
         case nodes.paragraph() | nodes.term() | nodes.rubric() | nodes.caption() | nodes.attribution():
             yield _inline(node)
         case nodes.literal_block() | nodes.doctest_block():
-            language = next((name for name in node.get("classes", ()) if name != "code"), "")
+            classes: list[str] = node.get("classes", [])
+            language = next((name for name in classes if name != "code"), "")
             yield _fenced(node.astext(), language)
         case nodes.bullet_list() | nodes.enumerated_list():
             yield "\n".join(_items(node, level))
@@ -70,7 +71,7 @@ def _block(node: nodes.Node, level: int) -> Iterator[str]:
         case nodes.table():
             yield from _blocks_of_type(node, nodes.title, level)
             yield "\n".join(_table_rows(node))
-        case nodes.Admonition():
+        case nodes.Admonition() if isinstance(node, nodes.Element):
             name = type(node).__name__
             body = "\n\n".join(_blocks(node, level))
             yield body if name == "admonition" else f"**{name.capitalize()}:** {body}"
