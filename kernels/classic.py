@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from viking_kernels._jit import F32_1D, I32, I64, NONE, RO_F32_1D, RO_I32_1D, device, kernel
+from viking_kernels._jit import I64, NONE, RO_F32_1D, RO_I32_1D, device, kernel
 from viking_kernels.arrays import (
     CONDITIONS,
     COUNT_CHANGED,
@@ -147,7 +147,7 @@ def absorb_classic(tree, rows, conditions, rules, seeds, pool, frontier, block, 
         else:
             frontier.counters[COUNT_FILTERED] += 1
         if tree.is_directory[node] and not is_seen(frontier, node):
-            heap_push(frontier, relevance, node)
+            heap_push(tree.tie, frontier, relevance, node)
             n_queued += 1
     return n_kept, n_queued
 
@@ -163,28 +163,29 @@ def _is_candidate(tree, rows, conditions, rules, row, own):
 
 
 @kernel(
-    NONE(TREE, ROWS, CONDITIONS, RULES, I32, RO_I32_1D, RO_F32_1D, RO_F32_1D, I64, POOL, FRONTIER)
+    NONE(TREE, ROWS, CONDITIONS, RULES, RO_I32_1D, RO_I32_1D, RO_F32_1D, RO_F32_1D, I64, POOL, FRONTIER)
 )
-def start_classic(tree, rows, conditions, rules, root, start_row, start_own, start_dense, has_levels, pool, frontier):
+def start_classic(tree, rows, conditions, rules, roots, start_row, start_own, start_dense, has_levels, pool, frontier):
     """Queue the root and the directories of the global search's rows (R5); with a level filter those rows are candidates (R6).
 
     Args:
-        root: the searched root; its place in the heap is that of the score 0, which is no parent score.
+        roots: int32[n_roots], the searched roots; their place in the heap is that of the score 0, which is no parent score.
         start_row: int32[n], rows of the global search, best own score first.
         start_own: float32[n], their scores (a reranker's, when one steers).
         start_dense: float32[n], their cosines.
         has_levels: 1 when the request names levels.
-        pool, frontier: fresh; the heap has room for n + 1 entries.
+        pool, frontier: fresh; the heap has room for n + n_roots entries.
     """
     nan = np.float32(np.nan)
-    heap_push(frontier, np.float32(0.0), root)
+    for i in range(roots.shape[0]):
+        heap_push(tree.tie, frontier, np.float32(0.0), roots[i])
     for i in range(start_row.shape[0]):
         node = rows.node[start_row[i]]
         is_first = True
         for j in range(i):
             is_first = is_first and rows.node[start_row[j]] != node
         if is_first:
-            heap_push(frontier, start_own[i], node)
+            heap_push(tree.tie, frontier, start_own[i], node)
     if has_levels == 0:
         return
     for i in range(start_row.shape[0]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from viking_kernels._jit import device
+from viking_kernels._jit import I32_1D, NONE, RO_I32_1D, device, kernel
 from viking_kernels.arrays import (
     CHILD_KEPT,
     CHILD_ROW,
@@ -49,7 +49,8 @@ STAGNANT_ROUNDS = 3
 @device
 def passes(relevance, rules):
     """Return whether a relevance passes the threshold."""
-    return relevance > rules.threshold or (rules.is_gte == 1 and relevance == rules.threshold)
+    threshold = np.float32(rules.threshold)  # a float32 score never reaches most float64 thresholds of the same name
+    return relevance > threshold or (rules.is_gte == 1 and relevance == threshold)
 
 
 @device
@@ -83,6 +84,23 @@ def mark_seen(frontier, node):
     frontier.counters[COUNT_SEEN] += 1
 
 
+@kernel(NONE(RO_I32_1D, I32_1D))
+def rehash_seen(seen, out):
+    """Copy the set of expanded directories into a larger one.
+
+    Args:
+        seen: int32[power of two], `Frontier.seen_node`.
+        out: int32[greater power of two], all -1; written.
+    """
+    mask = out.shape[0] - 1
+    for i in range(seen.shape[0]):
+        if seen[i] >= 0:
+            slot = (np.int64(seen[i]) * 0x9E3779B1) & mask
+            while out[slot] >= 0:
+                slot = (slot + 1) & mask
+            out[slot] = seen[i]
+
+
 @device
 def record_child(frontier, rules, step, row, own, relevance, is_kept):
     """Note one scored row of the step, when the trace wants scores."""
@@ -111,11 +129,11 @@ def count_child_rows(tree, node):
 
 
 @device
-def pop_round(frontier, rules):
+def pop_round(tie, frontier, rules):
     """Take the next unexpanded directories from the heap as the current round; an expanded one uses no place."""
     size = 0
     while size < rules.parallelism and frontier.counters[COUNT_HEAP] > 0:
-        score, node = heap_pop(frontier)
+        score, node = heap_pop(tie, frontier)
         if is_seen(frontier, node):
             continue
         mark_seen(frontier, node)

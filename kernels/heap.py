@@ -109,25 +109,25 @@ def pool_raise(pool, position, score, row, step, dense, lexical, own, parent):
 
 
 @device
-def _goes_first(score_a, node_a, score_b, node_b):
-    """Return whether directory a is expanded before b: no score (NaN) first, then the higher score, then the lower id."""
+def _goes_first(tie, score_a, node_a, score_b, node_b):
+    """Return whether directory a is expanded before b: no score (NaN) first, then the higher score, then by URI."""
     if np.isnan(score_a):
-        return not np.isnan(score_b) or node_a < node_b
+        return not np.isnan(score_b) or tie[node_a] < tie[node_b]
     if np.isnan(score_b):
         return False
     if score_a != score_b:
         return score_a > score_b
-    return node_a < node_b
+    return tie[node_a] < tie[node_b]
 
 
 @device
-def heap_push(frontier, score, node):
-    """Queue a directory; the caller has made room."""
+def heap_push(tie, frontier, score, node):
+    """Queue a directory; the caller has made room. `tie` is the tree's."""
     i = frontier.counters[COUNT_HEAP]
     frontier.counters[COUNT_HEAP] = i + 1
     while i > 0:
         parent = (i - 1) >> 1
-        if not _goes_first(score, node, frontier.heap_score[parent], frontier.heap_node[parent]):
+        if not _goes_first(tie, score, node, frontier.heap_score[parent], frontier.heap_node[parent]):
             break
         frontier.heap_score[i] = frontier.heap_score[parent]
         frontier.heap_node[i] = frontier.heap_node[parent]
@@ -137,7 +137,7 @@ def heap_push(frontier, score, node):
 
 
 @device
-def heap_pop(frontier):
+def heap_pop(tie, frontier):
     """Take the directory that goes first: (score, node). The heap must not be empty."""
     top_score = frontier.heap_score[0]
     top_node = frontier.heap_node[0]
@@ -151,13 +151,14 @@ def heap_pop(frontier):
         if child >= size:
             break
         if child + 1 < size and _goes_first(
+            tie,
             frontier.heap_score[child + 1],
             frontier.heap_node[child + 1],
             frontier.heap_score[child],
             frontier.heap_node[child],
         ):
             child += 1
-        if not _goes_first(frontier.heap_score[child], frontier.heap_node[child], score, node):
+        if not _goes_first(tie, frontier.heap_score[child], frontier.heap_node[child], score, node):
             break
         frontier.heap_score[i] = frontier.heap_score[child]
         frontier.heap_node[i] = frontier.heap_node[child]

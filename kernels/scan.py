@@ -151,11 +151,11 @@ def search_postings(tree, rows, postings, question, conditions, term_order, best
     """
     n_read = 0
     n_terms = term_order.shape[0]
-    bound_after = np.float32(0.0)
+    bound_after = 0.0  # float64: what is taken off again must leave no float32 rounding behind
     for i in range(n_terms):
         term = question.term[term_order[i]]
         if postings.lo[term] < postings.lo[term + 1]:
-            bound_after += question.weight[term_order[i]] * postings.weight[postings.lo[term]]
+            bound_after += float(question.weight[term_order[i]]) * float(postings.weight[postings.lo[term]])
     for i in range(n_terms):
         at = term_order[i]
         term = question.term[at]
@@ -163,11 +163,11 @@ def search_postings(tree, rows, postings, question, conditions, term_order, best
         hi = postings.lo[term + 1]
         if lo == hi:
             continue
-        bound_after -= question.weight[at] * postings.weight[lo]
+        bound_after -= float(question.weight[at]) * float(postings.weight[lo])
         for position in range(lo, hi):
-            # the slack makes up for the rounding of the running bound
-            bound = question.weight[at] * postings.weight[position] + max(bound_after, np.float32(0.0))
-            if best.size[0] == best.score.shape[0] and bound * np.float32(1.00001) < best.score[0]:
+            # the slack makes up for the rounding of float32 scores
+            bound = float(question.weight[at]) * float(postings.weight[position]) + bound_after
+            if best.size[0] == best.score.shape[0] and bound * 1.00001 < float(best.score[best.heap[0]]):
                 break
             n_read += 1
             row = postings.row[position]

@@ -155,11 +155,12 @@ def start_walk(tree, rows, question, conditions, rules, roots, seeds, pool, fron
                 -1,
             )
         if not tree.is_directory[node]:
-            heap_push(frontier, parent, tree.parent[node])
+            if not is_root:
+                heap_push(tree.tie, frontier, parent, tree.parent[node])
         elif tree.row_hi[node] > tree.row_lo[node]:
-            heap_push(frontier, mix(best, parent, alpha), node)
+            heap_push(tree.tie, frontier, mix(best, parent, alpha), node)
         else:
-            heap_push(frontier, parent, node)
+            heap_push(tree.tie, frontier, parent, node)
 
 
 @device
@@ -228,7 +229,7 @@ def _absorb_block(tree, rows, conditions, rules, seeds, pool, frontier, block, n
                 frontier, rules, step, block.row[j], block.own[j], mix(block.own[j], parent, alpha), is_kept and j == chosen
             )
         if tree.is_directory[node]:
-            heap_push(frontier, mix(best, parent, alpha), node)
+            heap_push(tree.tie, frontier, mix(best, parent, alpha), node)
             n_queued += 1
     return n_kept, n_queued
 
@@ -245,7 +246,7 @@ def _queue_rowless(tree, conditions, frontier, node, parent):
             and is_visible(tree, child, conditions.now_us)
             and is_in_scope(tree, child, conditions)
         ):
-            heap_push(frontier, parent, child)
+            heap_push(tree.tie, frontier, parent, child)
             n_queued += 1
         child = next_child(tree, node, child)
     return n_queued
@@ -271,7 +272,7 @@ def walk(tree, rows, question, conditions, rules, roots, seeds, pool, frontier, 
             if 2 * (counters[COUNT_SEEN] + rules.parallelism) > frontier.seen_node.shape[0]:
                 counters[COUNT_NEEDED] = counters[COUNT_SEEN] + rules.parallelism
                 return NEED_SEEN
-            if pop_round(frontier, rules) == 0:
+            if pop_round(tree.tie, frontier, rules) == 0:
                 return EXHAUSTED
         while counters[COUNT_ROUND_NEXT] < counters[COUNT_ROUND_SIZE]:
             start = cycles()
