@@ -46,6 +46,11 @@ def test_python_definitions() -> None:
     ]
 
 
+def test_overloads_are_one_definition() -> None:
+    source = "@overload\ndef f(a: int): ...\n@overload\ndef f(a: str): ...\ndef f(a): return a\n\ndef g(): ...\n"
+    assert find_definitions(source, "python") == [Definition("f", "", 0, 5), Definition("g", "", 6, 7)]
+
+
 def test_python_splits_without_losing_a_line() -> None:
     section = split_code("m.py", PYTHON, "python", 80)
     assert section.doc == "What the module is for."
@@ -74,8 +79,8 @@ def test_python_splits_without_losing_a_line() -> None:
          [("main", "Entry.", []), ("s", "", [])]),
         ("cpp", "namespace n {\nclass A {\n  void q() {}\n};\n}\ntemplate <class T> T f(T a) {}\nvoid A::b() {}\n",
          [("n", "", [("n.A", "", [("n.A.q", "", [])])]), ("f", "", []), ("A::b", "", [])]),
-        ("rust", "/// A thing.\n#[derive(Debug)]\npub struct A;\nimpl Show for A {\n    fn x() {}\n}\n",
-         [("A", "A thing.", []), ("Show for A", "", [("Show for A.x", "", [])])]),
+        ("rust", "/// A thing.\n#[derive(Debug)]\npub struct A;\nimpl A {\n    fn new() {}\n}\nimpl Show for A {\n    fn x() {}\n}\n",
+         [("A", "A thing.", [("A.new", "", [])]), ("Show for A", "", [("Show for A.x", "", [])])]),
         ("ruby", "# Keeps.\nclass A\n  def x\n  end\nend\n", [("A", "Keeps.", [("A.x", "", [])])]),
         ("csharp", "namespace N {\n  class A {\n    void M() {}\n  }\n}\n", [("N", "", [("N.A", "", [("N.A.M", "", [])])])]),
     ],

@@ -43,6 +43,7 @@ def test_a_cut_text_fits_and_is_marked(text: str, n_tokens: int) -> None:
         ("Title\n=====\n\nA [link](http://x.y/z) and `code`, **bold** snake_case.\nSame line.", ["A link and code, bold snake_case.", "Same line."]),
         ("```\ncode. more.\n```\n\nText.\n\n| a | b |\n|---|---|\n\n- item one\n- item two", ["Text.", "item one", "item two"]),
         ("![badge](x)\n<!-- hidden. -->\n<p align=center>Shown.</p>\n\n> quoted.", ["Shown.", "quoted."]),
+        ("Read `viking://<scope>/<path>` <b>now</b>.", ["Read viking://<scope>/<path> now."]),
         ("```\nnever closed.", []),
     ],
 )  # fmt: skip

@@ -14,7 +14,7 @@ from viking_rpc.ingest.section import Section, cut_section, split_lines
 from viking_rpc.ingest.split import DEFAULT_MAX_CHARS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import tree_sitter
 
@@ -94,7 +94,7 @@ def find_definitions(text: str, language: str) -> list[Definition]:
     parser = _parser(language)
     if parser is None:
         return []
-    return list(_find_nodes(parser.parse(text.encode("utf-8", "replace")).root_node, 0, ""))
+    return list(_merge(_find_nodes(parser.parse(text.encode("utf-8", "replace")).root_node, 0, "")))
 
 
 def describe_code(text: str, language: str) -> str:
@@ -129,6 +129,18 @@ def _split(whole: Definition, title: str, lines: Sequence[str], limit: int, slug
     return Section(title, "", whole.doc, tuple(children), slug)
 
 
+def _merge(definitions: Iterable[Definition]) -> tuple[Definition, ...]:
+    """Join neighbours of one name: overloads, and what a language writes beside a type, as Rust's `impl`."""
+    merged: list[Definition] = []
+    for found in definitions:
+        last = merged[-1] if merged else None
+        if last and last.name == found.name:
+            merged[-1] = Definition(last.name, last.doc or found.doc, last.lo, found.hi, last.inner + found.inner)
+        else:
+            merged.append(found)
+    return tuple(merged)
+
+
 def _parse_python(text: str) -> ast.Module | None:
     try:
         with warnings.catch_warnings():
@@ -140,7 +152,7 @@ def _parse_python(text: str) -> ast.Module | None:
 
 def _find_python(text: str) -> list[Definition]:
     tree = _parse_python(text)
-    return list(_python_definitions(tree.body, split_lines(text), 0, "")) if tree else []
+    return list(_merge(_python_definitions(tree.body, split_lines(text), 0, ""))) if tree else []
 
 
 def _python_definitions(body: Sequence[ast.stmt], lines: Sequence[str], lo: int, outer: str) -> Iterator[Definition]:
@@ -152,7 +164,7 @@ def _python_definitions(body: Sequence[ast.stmt], lines: Sequence[str], lo: int,
             name = f"{outer}{node.name}"
             inner: tuple[Definition, ...] = ()
             if isinstance(node, ast.ClassDef):
-                inner = tuple(_python_definitions(node.body, lines, node.lineno, f"{name}."))
+                inner = _merge(_python_definitions(node.body, lines, node.lineno, f"{name}."))
             if start >= lo:  # two statements on one line stay with the first
                 yield Definition(name, ast.get_docstring(node) or "", start, node.end_lineno or start + 1, inner)
         lo = max(lo, node.end_lineno or lo)
@@ -190,7 +202,7 @@ def _find_nodes(container: tree_sitter.Node, end: int, outer: str) -> Iterator[D
             body = target.child_by_field_name("body")
             is_container = body is not None and not _CALLABLE.search(target.type)
             inner = (
-                tuple(_find_nodes(body, node.start_point[0] + 1, f"{outer}{name}.")) if body and is_container else ()
+                _merge(_find_nodes(body, node.start_point[0] + 1, f"{outer}{name}.")) if body and is_container else ()
             )
             yield Definition(f"{outer}{name}", _strip_comment(doc), lo, hi, inner)
         end = max(end, _end_line(node))

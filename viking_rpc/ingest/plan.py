@@ -33,7 +33,7 @@ IMPORT_TAG = "import"
 
 #: Files that speak for the directory that they lie in, the strongest first.
 _INDEX_STEMS = ("_index", "index", "readme", "__init__", "mod")
-_COMMENT_STARTS = ("#", "//", "/*", "*", '"""', "'''")
+_COMMENT_STARTS = ("@", "#", "//", "/*", "*", '"""', "'''")
 
 
 @dataclass(frozen=True, slots=True)

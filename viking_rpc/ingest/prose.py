@@ -20,7 +20,7 @@ _NOT_PROSE = re.compile(
 _SETEXT = re.compile(r"^.+\n(?:=+|-{3,})[ \t]*$", re.MULTILINE)
 _IMAGE = re.compile(r"!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])")
 _LINK = re.compile(r"\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])")
-_TAG = re.compile(r"</?[A-Za-z][^<>]*>|\{\{[^{}]*\}\}")
+_TAG = re.compile(r"(`[^`\n]*`)|</?[A-Za-z][^<>]*>|\{\{[^{}]*\}\}")
 _MARKS = re.compile(r"\*{1,3}|(?<!\w)_{1,3}|_{1,3}(?!\w)|`+|\\(?=[^\w\s])")
 _ITEM = re.compile(r"^[ \t]*(?:>[ \t]?|[-*+][ \t]+|\d{1,3}[.)][ \t]+)+", re.MULTILINE)
 _PARAGRAPH = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
@@ -88,7 +88,7 @@ def _strip_markup(text: str) -> str:
     if "[" in text:
         text = _LINK.sub(r"\1", _IMAGE.sub("", text))
     if "<" in text or "{{" in text:
-        text = _TAG.sub("", text)
+        text = _TAG.sub(r"\1", text)
     return text
 
 
