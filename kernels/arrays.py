@@ -104,13 +104,16 @@ class Conditions(NamedTuple):
 class Question(NamedTuple):
     """What is asked: a unit vector and the weights of its terms.
 
-    `weight` sums to 1 over all terms of the query, unknown ones included, so that a lexical score is in [0, 1).
+    A row's lexical score is s / (s + saturation), where s sums `weight` times the row's weight over the terms that both
+    have; it depends on no other row and lies in [0, 1). Saturation 0: s itself.
     """
 
     vector: Float32  # [dim]
     term: Int32  # [n_terms of the query that the account knows], ascending
-    weight: Float32  # the same, idf divided by the sum of idf
-    lexical_weight: float  # of lexical against dense in the own score, in [0, 1]
+    weight: Float32  # the same, how much each term tells (idf)
+    lexical_weight: float  # of lexical against dense in the own score of a file's row, in [0, 1]
+    directory_weight: float  # the same for a directory's rows
+    saturation: float  # the sum that gives a lexical score of one half
 
 
 class Rules(NamedTuple):
@@ -171,7 +174,7 @@ class Frontier(NamedTuple):
     round_score: Float32  # [parallelism]
     round_node: Int32  # [parallelism]
     memo_score: Float32  # [N_MEMO], relevance of directories on seeds' paths
-    memo_node: Int32  # [N_MEMO], -1: empty
+    memo_node: Int32  # [N_MEMO], -1: empty; CLASSIC: the candidates of the start, in order
     path: Int32  # [max depth + 2], scratch
     step_int: Int64  # [steps, N_STEP_INTS], see STEP_*
     step_score: Float32  # [steps], NaN: none
@@ -261,7 +264,15 @@ CONDITIONS = tuple_type(
     now_us=I64,
     is_open=I64,
 )
-QUESTION = tuple_type(Question, vector=RO_F32_1D, term=RO_I32_1D, weight=RO_F32_1D, lexical_weight=F64)
+QUESTION = tuple_type(
+    Question,
+    vector=RO_F32_1D,
+    term=RO_I32_1D,
+    weight=RO_F32_1D,
+    lexical_weight=F64,
+    directory_weight=F64,
+    saturation=F64,
+)
 RULES = tuple_type(
     Rules,
     alpha=RO_F32_1D,

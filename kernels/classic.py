@@ -1,6 +1,6 @@
 """What CLASSIC does otherwise than the other profiles: rows instead of nodes, cuts, and first come, first ranked.
 
-The rules R1-R20 of the published algorithm, as its recorded answers show them, are told in docs/algorithm.md.
+The rules R1-R18 of the published algorithm, as its recorded answers show them, are told in docs/algorithm.md.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from viking_kernels.arrays import (
     COUNT_MATCHED,
     COUNT_ORDER,
     FRONTIER,
+    N_MEMO,
     POOL,
     ROWS,
     RULES,
@@ -51,7 +52,7 @@ def _sift_down(block, i, size):
 
 @device
 def cut_block(block, n, limit):
-    """Write the best `limit` of n rows into `block.order`, best first; return how many (R9).
+    """Write the best `limit` of n rows into `block.order`, best first; return how many (R8).
 
     Naive form: sort by own score, cut. Here: a heap of the best so far, then taken apart.
     """
@@ -71,15 +72,27 @@ def cut_block(block, n, limit):
 
 
 @device
-def _collect(rules, seeds, pool, frontier, node, row, dense, lexical, own, parent, relevance, step):
-    """Put a row's node into the pool, or raise it if this row is strictly better; it keeps its place among equals (R13)."""
-    slot = pool_find(pool, node)
-    if slot >= 0:
-        if relevance > pool.score[slot]:
-            pool_raise(pool, slot, relevance, row, step, dense, lexical, own, parent)
+def _start_order(frontier, node):
+    """Return the place among equals that a node has had since the start, -1 if it was no candidate then."""
+    for i in range(N_MEMO):
+        if frontier.memo_node[i] < 0:
+            return -1
+        if frontier.memo_node[i] == node:
+            return i
+    return -1
+
+
+@device
+def _collect(pool, frontier, node, row, dense, lexical, own, parent, relevance, step, order):
+    """Put a row's node into the pool, or raise it if this row is strictly better; it keeps its place among equals (R11)."""
+    position = pool_find(pool, node)
+    if position >= 0:
+        if relevance > pool.score[pool.heap[position]]:
+            pool_raise(pool, position, relevance, row, step, dense, lexical, own, parent)
         return
-    order = frontier.counters[COUNT_ORDER]
-    frontier.counters[COUNT_ORDER] = order + 1
+    at_start = _start_order(frontier, node)
+    if at_start >= 0:
+        order = at_start  # it has lost its slot since, not its place
     if pool_admits(pool, relevance, order):
         frontier.counters[COUNT_CHANGED] = 1
         nan = np.float32(np.nan)
@@ -87,10 +100,10 @@ def _collect(rules, seeds, pool, frontier, node, row, dense, lexical, own, paren
 
 
 @device
-def _came_before(tree, rows, conditions, rules, block, i, node, parent):
-    """Return whether an earlier row of the block has already put this node into the pool."""
+def _first_of(tree, rows, conditions, rules, block, i, node, parent):
+    """Return which row of the block, i at the latest, was the first to offer this node to the pool."""
     if tree.row_hi[node] - tree.row_lo[node] < 2:
-        return False
+        return i
     alpha = rules.alpha[tree.type[node]]
     for j in range(i):
         row = block.row[block.order[j]]
@@ -99,8 +112,8 @@ def _came_before(tree, rows, conditions, rules, block, i, node, parent):
             and (conditions.level_mask >> rows.level[row]) & 1
             and passes(mix(block.own[block.order[j]], parent, alpha), rules)
         ):
-            return True
-    return False
+            return j
+    return i
 
 
 @device
@@ -109,7 +122,7 @@ def absorb_classic(tree, rows, conditions, rules, seeds, pool, frontier, block, 
     n_kept = 0
     n_queued = 0
     if parent == np.float32(0.0):
-        parent = np.float32(np.nan)  # R10: zero counts as no parent score
+        parent = np.float32(np.nan)  # R9: zero counts as no parent score
     for i in range(n):
         at = block.order[i]
         row = block.row[at]
@@ -128,11 +141,10 @@ def absorb_classic(tree, rows, conditions, rules, seeds, pool, frontier, block, 
             continue
         if is_wanted_row:
             n_kept += 1
-            if not is_listed(seeds, node) and not _came_before(tree, rows, conditions, rules, block, i, node, parent):
+            first = _first_of(tree, rows, conditions, rules, block, i, node, parent)
+            if first == i and not is_listed(seeds, node):
                 frontier.counters[COUNT_MATCHED] += 1
             _collect(
-                rules,
-                seeds,
                 pool,
                 frontier,
                 node,
@@ -143,12 +155,14 @@ def absorb_classic(tree, rows, conditions, rules, seeds, pool, frontier, block, 
                 parent,
                 relevance,
                 step,
+                frontier.counters[COUNT_ORDER] + first,
             )
         else:
             frontier.counters[COUNT_FILTERED] += 1
         if tree.is_directory[node] and not is_seen(frontier, node):
             heap_push(tree.tie, frontier, relevance, node)
             n_queued += 1
+    frontier.counters[COUNT_ORDER] += n
     return n_kept, n_queued
 
 
@@ -207,6 +221,8 @@ def start_classic(tree, rows, conditions, rules, roots, start_row, start_own, st
         frontier.counters[COUNT_MATCHED] += 1
         order = frontier.counters[COUNT_ORDER]
         frontier.counters[COUNT_ORDER] = order + 1
+        if order < N_MEMO:
+            frontier.memo_node[order] = node
         if pool_admits(pool, score, order):
             pool_add(
                 pool, score, order, node, start_row[last], -1, start_dense[last], np.float32(0.0), score, nan, score, nan

@@ -194,10 +194,10 @@ def search_postings(tree, rows, postings, question, conditions, term_order, best
             order = tree.tie[node]
             if not pool_admits(best, score, order):
                 continue
-            slot = pool_find(best, node)
+            position = pool_find(best, node)
             nan = np.float32(np.nan)
-            if slot < 0:
+            if position < 0:
                 pool_add(best, score, order, node, row, -1, nan, score, score, nan, score, nan)
-            elif score > best.score[slot]:
-                pool_raise(best, slot, score, row, -1, nan, score, score, nan)
+            elif score > best.score[best.heap[position]]:
+                pool_raise(best, position, score, row, -1, nan, score, score, nan)
     return n_read

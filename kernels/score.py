@@ -7,6 +7,9 @@ import numpy as np
 from viking_kernels._jit import F32_1D, I64, NONE, device, kernel
 from viking_kernels.arrays import QUESTION, ROWS
 
+#: The level of a file's row (L2); rows below it are a directory's.
+FILE_LEVEL = 2
+
 
 @device
 def dot(vectors, row, query):
@@ -19,7 +22,7 @@ def dot(vectors, row, query):
 
 @device
 def lexical_score(rows, row, question):
-    """Return the weighted sum of a row's term weights over the question's terms, float32 in [0, 1).
+    """Return how well a row's terms answer the question's, float32; see `Question`.
 
     Both term lists ascend. Naive form: for each term of the question, look it up in the row. The lookup starts where
     the last one ended, so a long row costs a few binary searches, a short one a merge.
@@ -41,6 +44,8 @@ def lexical_score(rows, row, question):
         if rows.term_id[lo] == term:
             total += question.weight[i] * rows.term_weight[lo]
             lo += 1
+    if question.saturation > 0.0:
+        return total / (total + np.float32(question.saturation))
     return total
 
 
@@ -48,7 +53,8 @@ def lexical_score(rows, row, question):
 def score_row(rows, row, question):
     """Return (own, dense, lexical) of a row, float32 each; own = (1 - w) * dense + w * lexical."""
     dense = dot(rows.vectors, row, question.vector)
-    weight = np.float32(question.lexical_weight)
+    is_file = rows.level[row] == FILE_LEVEL
+    weight = np.float32(question.lexical_weight) if is_file else np.float32(question.directory_weight)
     if weight == 0.0:
         return dense, dense, np.float32(0.0)
     lexical = lexical_score(rows, row, question)

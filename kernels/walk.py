@@ -2,7 +2,7 @@
 
 One loop serves all profiles. With `rules.is_classic` it reproduces the published algorithm: rows instead of nodes,
 at most `child_rows` of a directory's children by own score, a parent score of exactly 0 is no parent score, the
-threshold stops navigation too, three rounds without growth of the pool end the walk (rules R1-R20 are told in
+threshold stops navigation too, three rounds without growth of the pool end the walk (rules R1-R18 are told in
 docs/algorithm.md). Otherwise a node's relevance depends on the tree and the question alone, never on the way to it:
 
     relevance(root) = own, if it has rows

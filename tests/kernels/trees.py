@@ -268,6 +268,8 @@ def question_arrays(question: Question) -> arrays.Question:
             term=int32(terms),
             weight=float32(question.terms[term] for term in terms),
             lexical_weight=question.lexical_weight,
+            directory_weight=question.lexical_weight,
+            saturation=0.0,
         )
     )
 
