@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 #: Saturation of repeated terms, and how much a long row is discounted. See docs/algorithm.md for how they were fitted.
 K1 = 1.2
 B = 0.75
+#: Mean length of rows at L0, L1 and L2 while an account has none: the middle of several real corpora.
+_USUAL_LENGTH = (32.0, 128.0, 128.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +45,7 @@ def build_vocabulary(rows: Sequence[Row]) -> Vocabulary:
     hashes, n_rows_of_term = np.unique(
         np.concatenate(counts) if counts else np.empty(0, np.uint64), return_counts=True
     )
-    mean_length = np.ones(3, np.float32)
+    mean_length = np.array(_USUAL_LENGTH, np.float32)
     for level in range(3):
         lengths = [float(row.term_counts.sum()) for row in rows if row.level == level and len(row.terms)]
         if lengths:

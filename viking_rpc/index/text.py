@@ -67,6 +67,8 @@ _STEMMERS = (
     (sys.maxunicode, ""),
 )
 
+#: Says by which rules texts become terms; a store that was filled by other rules must be filled again.
+ANALYSIS_VERSION = "1"
 _MAX_CACHED = 400_000  # entries a cache may hold before it starts afresh; results never depend on it
 _MAX_CACHED_CHARS = 48  # longer surface forms are rare and large: analysed each time
 

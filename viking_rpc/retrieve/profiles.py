@@ -15,11 +15,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """How a search runs, every value decided. The names are those of the request's options; 0 switches a limit off."""
+    """How a search runs, every value decided. The names are those of the request's options; 0 switches a limit off.
+
+    Two values are finer than the options that set them: `skill_alpha` stands for `score_propagation_alpha` at skills,
+    `directory_lexical_weight` for `lexical_weight` at directories. A request's option sets both.
+    """
 
     score_propagation_alpha: float
+    skill_alpha: float
     hotness_alpha: float
     lexical_weight: float
+    directory_lexical_weight: float
     global_top_k: int
     leaf_seeds: int
     parallelism: int
@@ -29,18 +35,27 @@ class Parameters:
 
 #: The measured defaults; docs/algorithm.md says how they were fitted and on what.
 BALANCED = Parameters(
-    score_propagation_alpha=0.7,
+    score_propagation_alpha=0.55,
+    skill_alpha=0.85,
     hotness_alpha=0.0,
-    lexical_weight=0.7,
+    lexical_weight=0.75,
+    directory_lexical_weight=0.9,
     global_top_k=10,
-    leaf_seeds=10,
+    leaf_seeds=20,
     parallelism=4,
     convergence_rounds=3,
     max_scored_rows=0,
 )
 
 #: The published algorithm: dense scores only, no propagation unless asked for.
-CLASSIC = replace(BALANCED, score_propagation_alpha=1.0, lexical_weight=0.0, leaf_seeds=0)
+CLASSIC = replace(
+    BALANCED,
+    score_propagation_alpha=1.0,
+    skill_alpha=1.0,
+    lexical_weight=0.0,
+    directory_lexical_weight=0.0,
+    leaf_seeds=0,
+)
 
 #: The reference for recall: the scores of BALANCED, no early stop.
 EXHAUSTIVE = replace(BALANCED, convergence_rounds=0)
@@ -52,18 +67,22 @@ PRESETS: Mapping[Profile, Parameters] = {
 }
 
 
+#: What an option or setting of the first name decides too.
+_FINER = {"score_propagation_alpha": "skill_alpha", "lexical_weight": "directory_lexical_weight"}
+_OPTION_NAMES = tuple(field.name for field in fields(Parameters) if field.name not in _FINER.values())
+
+
 def resolve_parameters(options: RetrieveOptions, presets: Mapping[Profile, Parameters] = PRESETS) -> Parameters:
     """Return the profile's preset with what the request sets in its place."""
-    preset = presets[options.profile]
-    given = {field.name: getattr(options, field.name) for field in fields(Parameters)}
-    return replace(preset, **{name: value for name, value in given.items() if value is not None})
+    return _replaced(presets[options.profile], {name: getattr(options, name) for name in _OPTION_NAMES})
 
 
 def with_settings(settings: Mapping[Profile, Mapping[str, float | int | None]]) -> dict[Profile, Parameters]:
     """Return the presets with the operator's replacements; None leaves a value as it is."""
-    return {
-        profile: replace(
-            preset, **{name: value for name, value in settings.get(profile, {}).items() if value is not None}
-        )
-        for profile, preset in PRESETS.items()
-    }
+    return {profile: _replaced(preset, settings.get(profile, {})) for profile, preset in PRESETS.items()}
+
+
+def _replaced(preset: Parameters, values: Mapping[str, float | int | None]) -> Parameters:
+    given = {name: value for name, value in values.items() if value is not None}
+    finer = {fine: given[coarse] for coarse, fine in _FINER.items() if coarse in given and fine not in given}
+    return replace(preset, **given, **finer) if given else preset

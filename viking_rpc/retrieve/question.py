@@ -19,16 +19,27 @@ _NO_TERMS = frozen(np.empty(0, np.int32))
 _NO_WEIGHTS = frozen(np.empty(0, np.float32))
 
 
+#: A lexical score of one half takes this many nats of matched rarity, or this share of what the query's terms hold
+#: together if that is less. Long questions never match whole, short ones must still tell: docs/algorithm.md.
+SATURATION_NATS = 30.0
+SATURATION_SHARE = 0.4
+
+
 def make_question(
-    snapshot: Snapshot, vector: NDArray[np.float32] | None, text: str, lexical_weight: float
+    snapshot: Snapshot,
+    vector: NDArray[np.float32] | None,
+    text: str,
+    *,
+    lexical_weight: float,
+    directory_lexical_weight: float,
 ) -> Question:
     """Build a question for one snapshot.
 
     Args:
         snapshot: its vocabulary says which terms exist and how rare they are.
-        vector: float32[dimensions], not zero; None when there is nothing to embed in the text.
-        text: words to score lexically; empty: dense scores only, whatever the weight.
-        lexical_weight: of lexical against dense, in [0, 1].
+        vector: float32[dimensions]; None, or zero, when there is nothing to embed in the text.
+        text: words to score lexically; empty: dense scores only, whatever the weights.
+        lexical_weight, directory_lexical_weight: of lexical against dense, in [0, 1], for files and directories.
 
     Raises:
         FailedPreconditionError: DIMENSION_MISMATCH.
@@ -45,14 +56,18 @@ def make_question(
         vector = np.asarray(vector, np.float32)
         length = float(np.sqrt(vector @ vector))
         vector = vector / np.float32(length) if length > 0 else vector
-    if not text or lexical_weight == 0:
-        return Question(frozen(vector), _NO_TERMS, _NO_WEIGHTS, 0.0)
-    words = sorted(set(terms(text)))
+    words = sorted(set(terms(text))) if text and (lexical_weight or directory_lexical_weight) else []
     if not words:
-        return Question(frozen(vector), _NO_TERMS, _NO_WEIGHTS, 0.0)
+        return Question(frozen(vector), _NO_TERMS, _NO_WEIGHTS, 0.0, 0.0, 0.0)
     ids = snapshot.vocabulary.ids_of(hash_terms(words))
     idf = snapshot.vocabulary.idf(ids)
-    weight = idf / idf.sum()
     order = np.argsort(ids)
     order = order[ids[order] >= 0]
-    return Question(frozen(vector), frozen(ids[order]), frozen(weight[order].astype(np.float32)), lexical_weight)
+    return Question(
+        vector=frozen(vector),
+        term=frozen(ids[order]),
+        weight=frozen(idf[order].astype(np.float32)),
+        lexical_weight=lexical_weight,
+        directory_weight=directory_lexical_weight,
+        saturation=min(SATURATION_NATS, SATURATION_SHARE * float(idf.sum())),
+    )

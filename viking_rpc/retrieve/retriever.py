@@ -33,6 +33,7 @@ from viking_kernels.scan import N_SCAN_COUNTS, SCAN_FILTERED, SCAN_MATCHED, SCAN
 from viking_kernels.walk import start_walk, walk
 
 from viking_rpc.domain.access import check_targets, readable_roots, select_roots
+from viking_rpc.domain.context import ContextType
 from viking_rpc.domain.query import Mode, Profile, TraceLevel
 from viking_rpc.domain.trace import AnswerWarning, EmptyReason, RetrieveResult, RetrieveStats, StopReason
 from viking_rpc.domain.uri import check_uri
@@ -183,7 +184,14 @@ class Retrieval:
         text = query.text or query.lexical_text
         if query.like_uri:
             vector = self._vector_of(query.like_uri)
-        return make_question(self.snapshot, vector, text, self.parameters.lexical_weight)
+        parameters = self.parameters
+        return make_question(
+            self.snapshot,
+            vector,
+            text,
+            lexical_weight=parameters.lexical_weight,
+            directory_lexical_weight=parameters.directory_lexical_weight,
+        )
 
     def _vector_of(self, text: str) -> NDArray[np.float32]:
         """Return the vector of a stored context: that of the level that a display URI names, else its last level's."""
@@ -308,8 +316,10 @@ class Retrieval:
         threshold = options.score_threshold
         if threshold is None:
             threshold = 0.0 if self._is_classic else -np.inf
+        alpha = np.full(4, parameters.score_propagation_alpha, np.float32)
+        alpha[ContextType.SKILL] = parameters.skill_alpha
         return Rules(
-            alpha=frozen(np.full(4, parameters.score_propagation_alpha, np.float32)),
+            alpha=frozen(alpha),
             threshold=float(threshold),
             is_gte=int(options.score_gte),
             # CLASSIC mixes hotness after the cut, so its walk knows nothing of it
