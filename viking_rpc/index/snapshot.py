@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: The node of `viking://`, in every snapshot.
 ROOT = 0
+#: Derived values that a snapshot keeps, such as compiled scopes.
+_MAX_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,6 +107,12 @@ class Snapshot:
         if found is None:
             found = self.memo["max_depth"] = int(self.tree.depth.max())
         return found  # type: ignore[return-value]
+
+    def remember(self, key: object, value: object) -> None:
+        """Keep a derived value for later queries; the memory of a snapshot is bounded."""
+        if len(self.memo) >= _MAX_REMEMBERED:
+            self.memo.clear()
+        self.memo[key] = value
 
     def find(self, uri: Uri) -> int:
         """Return the node of a URI, -1 when there is none (or it is deleted)."""

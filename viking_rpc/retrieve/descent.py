@@ -1,0 +1,242 @@
+"""The descent of one retrieval: its arrays, its slices, its reranker, its steps."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from viking_kernels.arrays import (
+    COUNT_BLOCK,
+    COUNT_CUT,
+    COUNT_EXPANDED,
+    COUNT_FILTERED,
+    COUNT_MATCHED,
+    COUNT_ROUNDS,
+    COUNT_ROWS,
+    LEVEL_CYCLES,
+    Conditions,
+    Question,
+    Rules,
+    frozen,
+)
+from viking_kernels.classic import start_classic
+from viking_kernels.frontier import BUDGET, CONVERGED, EXHAUSTED, NEED_HEAP, RERANK, RUNNING, STAGNANT
+from viking_kernels.mask import mask_nodes
+from viking_kernels.walk import start_walk, walk
+
+from viking_rpc.domain.trace import StopReason
+from viking_rpc.index.pools import make_pool
+from viking_rpc.retrieve.answer import level_stats
+from viking_rpc.retrieve.frontier import give_room, make_block, make_frontier
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from viking_rpc.domain.trace import LevelStats, TraceStep
+    from viking_rpc.index.snapshot import Snapshot
+    from viking_rpc.retrieve.answer import Hydrator
+
+_STOPS = {
+    EXHAUSTED: StopReason.EXHAUSTED,
+    CONVERGED: StopReason.CONVERGED,
+    STAGNANT: StopReason.STAGNANT,
+    BUDGET: StopReason.BUDGET,
+}
+
+
+class LevelReranker(Protocol):
+    """Scores the rows of one block anew; steers CLASSIC when a reranker is asked for at each level."""
+
+    def __call__(self, rows: NDArray[np.int32]) -> NDArray[np.float32]:
+        """Return float32[n], a score for each of int32[n] rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class DescentTotals:
+    """What a descent did, counted.
+
+    `n_filtered` counts scored nodes that the filter kept out of the matches, `n_cut` those that the threshold did, the
+    best of which had `best_cut`.
+    """
+
+    n_rounds: int
+    n_expanded: int
+    n_rows: int
+    n_matched: int
+    n_filtered: int
+    n_cut: int
+    best_cut: float
+
+
+class Descent:
+    """A walk that goes on in slices; `pool` holds the best matches so far."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        question: Question,
+        conditions: Conditions,
+        rules: Rules,
+        roots: NDArray[np.int32],
+        *,
+        limit: int,
+        n_starts: int,
+        reranker: LevelReranker | None = None,
+    ) -> None:
+        """Make the arrays; one of the two `start` methods goes next.
+
+        Args:
+            snapshot, question, conditions, rules: what the kernels read.
+            roots: int32[n_roots], ascending: the searched roots.
+            limit: matches wanted.
+            n_starts: starting points at most.
+            reranker: scores each block anew when the rules say that one steers.
+        """
+        self._snapshot = snapshot
+        self._question = question
+        self._conditions = conditions
+        self._rules = rules
+        self._roots = roots
+        self._seeds = frozen(np.empty(0, np.int32))
+        self._reranker = reranker
+        self._block = make_block()
+        self._frontier = make_frontier(
+            snapshot.max_depth,
+            rules.parallelism,
+            n_starts + len(roots),
+            has_steps=rules.record_steps == 1,
+            has_children=rules.record_children == 1,
+        )
+        self._n_ns = 0
+        self._n_told = 0
+        self.pool = make_pool(limit)
+
+    def start(self, seeds: NDArray[np.int32]) -> None:
+        """Begin at the roots and at int32[n] seeds, ascending nodes that are no roots; seeds are candidates at once."""
+        self._seeds = seeds
+        started = time.perf_counter_ns()
+        start_walk(
+            self._snapshot.tree,
+            self._snapshot.rows,
+            self._question,
+            self._conditions,
+            self._rules,
+            self._roots,
+            seeds,
+            self.pool,
+            self._frontier,
+        )
+        self._n_ns += time.perf_counter_ns() - started
+
+    def start_classic(self, rows: NDArray[np.int32], dense: NDArray[np.float32], *, has_levels: bool) -> None:
+        """Begin as the published algorithm does.
+
+        Args:
+            rows: int32[n], the best rows of L0 and L1, best first.
+            dense: float32[n], their cosines.
+            has_levels: whether the request names levels; then these rows are candidates too (R6).
+        """
+        own = dense
+        if self._reranker is not None and len(rows):
+            own = frozen(np.asarray(self._reranker(rows), np.float32))
+        if has_levels:
+            self._seeds = frozen(self._candidates(rows, own))
+        start_classic(
+            self._snapshot.tree,
+            self._snapshot.rows,
+            self._conditions,
+            self._rules,
+            self._roots,
+            rows,
+            own,
+            dense,
+            int(has_levels),
+            self.pool,
+            self._frontier,
+        )
+
+    def _candidates(self, rows: NDArray[np.int32], own: NDArray[np.float32]) -> NDArray[np.int32]:
+        """Return the nodes of those start rows that are candidates by themselves, ascending."""
+        nodes = self._snapshot.rows.node[rows]
+        is_wanted = np.empty(len(rows), np.uint8)
+        mask_nodes(self._snapshot.tree, self._conditions, nodes, is_wanted)
+        is_level = (self._conditions.level_mask >> self._snapshot.rows.level[rows].astype(np.int64)) & 1
+        passing = own >= self._rules.threshold if self._rules.is_gte else own > self._rules.threshold
+        return np.unique(nodes[is_wanted.astype(bool) & is_level.astype(bool) & passing])
+
+    def advance(self, max_rounds: int) -> StopReason | None:
+        """Go on for at most `max_rounds` rounds; return why the walk ended, None while it has not."""
+        snapshot = self._snapshot
+        started = time.perf_counter_ns()
+        status = NEED_HEAP
+        while status not in _STOPS and status != RUNNING:
+            status = walk(
+                snapshot.tree,
+                snapshot.rows,
+                self._question,
+                self._conditions,
+                self._rules,
+                self._roots,
+                self._seeds,
+                self.pool,
+                self._frontier,
+                self._block,
+                max_rounds,
+            )
+            if status == RERANK:
+                self._steer()
+            elif status not in _STOPS and status != RUNNING:
+                self._frontier, self._block = give_room(status, self._frontier, self._block)
+        self._n_ns += time.perf_counter_ns() - started
+        return _STOPS.get(status)
+
+    def _steer(self) -> None:
+        """Replace the block's own scores by the reranker's."""
+        n = int(self._frontier.counters[COUNT_BLOCK])
+        seen = self._block.order[:n] if self._rules.is_classic else np.arange(n)
+        if self._reranker is not None:
+            self._block.own[seen] = np.asarray(self._reranker(self._block.row[seen]), np.float32)
+
+    @property
+    def duration_us(self) -> float:
+        """Return the wall time spent so far, in microseconds."""
+        return self._n_ns / 1000
+
+    @property
+    def totals(self) -> DescentTotals:
+        """Return what has been done so far."""
+        counters = self._frontier.counters
+        return DescentTotals(
+            n_rounds=int(counters[COUNT_ROUNDS]),
+            n_expanded=int(counters[COUNT_EXPANDED]),
+            n_rows=int(counters[COUNT_ROWS]),
+            n_matched=int(counters[COUNT_MATCHED]),
+            n_filtered=int(counters[COUNT_FILTERED]),
+            n_cut=int(counters[COUNT_CUT]),
+            best_cut=float(self._frontier.best_cut[0]),
+        )
+
+    def levels(self) -> tuple[LevelStats, ...]:
+        """Return the work by depth below the searched roots."""
+        return level_stats(self._frontier, self.duration_us)
+
+    def new_steps(self, hydrator: Hydrator) -> tuple[TraceStep, ...]:
+        """Return the steps recorded since the last call; none when the rules do not record them."""
+        first, self._n_told = self._n_told, int(self._frontier.counters[COUNT_EXPANDED])
+        return self.steps(hydrator, first)
+
+    def steps(self, hydrator: Hydrator, first: int = 0) -> tuple[TraceStep, ...]:
+        """Return the recorded steps from an index on, with the scores of children when the rules record them."""
+        if not self._rules.record_steps:
+            return ()
+        frontier = self._frontier
+        us_per_cycle = self.duration_us / (int(frontier.level_int[:, LEVEL_CYCLES].sum()) or 1)
+        depths = {int(root): int(self._snapshot.tree.depth[root]) for root in self._roots}
+        steps = [
+            hydrator.step(frontier, i, depths, us_per_cycle) for i in range(first, int(frontier.counters[COUNT_EXPANDED]))
+        ]
+        if self._rules.record_children:
+            steps = [replace(step, child_scores=hydrator.child_scores(frontier, step.index)) for step in steps]
+        return tuple(steps)

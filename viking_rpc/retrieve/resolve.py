@@ -1,0 +1,93 @@
+"""Where a request looks and which vector it asks with: targets to node ranges, a stored context to its vector."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from viking_rpc.domain.access import check_targets, readable_roots, select_roots
+from viking_rpc.domain.uri import check_uri
+from viking_rpc.errors import InvalidArgumentError, NotFoundError, Violation
+from viking_rpc.index.scopes import Place, compile_place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from viking_rpc.domain.identity import Identity
+    from viking_rpc.domain.query import RetrieveRequest
+    from viking_rpc.domain.uri import Uri
+    from viking_rpc.index.snapshot import Snapshot
+
+_TOP_DEPTH = 2  # a scope, or a user's home: these may be empty without being a mistake of the caller's
+
+
+def resolve_place(
+    snapshot: Snapshot, request: RetrieveRequest, identity: Identity, now_us: int
+) -> tuple[Place, tuple[str, ...]]:
+    """Turn a request's targets into node ranges and the URIs of the searched roots.
+
+    Remembered with the snapshot, for most requests ask for the same places. Permission is decided by URI alone, before
+    existence.
+
+    Raises:
+        InvalidArgumentError: all targets and excluded URIs that are none.
+        PermissionDeniedError: all targets that the caller may not read.
+        NotFoundError: all targets that do not exist.
+    """
+    key = (identity, request.scope, request.filter.exclude_uris)
+    is_timeless = not _has_variables((*request.scope.target_uris, *request.filter.exclude_uris))
+    found = snapshot.memo.get(key) if is_timeless else None
+    if found is None:
+        targets, violations = check_targets(request.scope.target_uris, identity, now_us)
+        excluded, more = _check_excluded(request.filter.exclude_uris, identity, now_us)
+        if violations or more:
+            raise InvalidArgumentError.of((*violations, *more))
+        scope = select_roots(targets, request.scope.types, identity)
+        _require(snapshot, targets)
+        found = (compile_place(snapshot, scope, excluded), tuple(str(root) for root in scope.roots))
+        if is_timeless:
+            snapshot.remember(key, found)
+    return found  # type: ignore[return-value]
+
+
+def vector_of(snapshot: Snapshot, text: str, identity: Identity, now_us: int) -> NDArray[np.float32]:
+    """Return the vector of a stored context: that of the level which a display URI names, else of its last level.
+
+    Raises:
+        InvalidArgumentError: the URI is none, or NO_VECTOR.
+        NotFoundError: it does not exist, or the caller may not know.
+    """
+    parsed = check_uri(text, identity, now_us, "query.like_uri")
+    if isinstance(parsed, Violation):
+        raise InvalidArgumentError.of([parsed])
+    node = snapshot.find(parsed.uri) if readable_roots(identity).contains(parsed.uri) else -1
+    if node < 0:
+        raise NotFoundError("CONTEXT_NOT_FOUND", f"{parsed.uri} does not exist", {"uri": str(parsed.uri)})
+    for row in range(int(snapshot.tree.row_hi[node]) - 1, int(snapshot.tree.row_lo[node]) - 1, -1):
+        if parsed.level is None or snapshot.rows.level[row] == parsed.level:
+            return snapshot.rows.vectors[row]
+    raise InvalidArgumentError.of([Violation("query.like_uri", f"{text} has no vector", "NO_VECTOR")])
+
+
+def _require(snapshot: Snapshot, targets: Sequence[Uri]) -> None:
+    """Refuse targets that do not exist; the tops of the tree may be empty."""
+    missing = [str(uri) for uri in targets if len(uri.segments) > _TOP_DEPTH and snapshot.find(uri) < 0]
+    if missing:
+        what = ", ".join(missing)
+        raise NotFoundError("CONTEXT_NOT_FOUND", f"no such target: {what}", {"uris": what})
+
+
+def _has_variables(texts: Iterable[str]) -> bool:
+    """Return whether a URI may mean another place at another time."""
+    return any("{" in text for text in texts)
+
+
+def _check_excluded(
+    texts: Sequence[str], identity: Identity, now_us: int
+) -> tuple[tuple[Uri, ...], tuple[Violation, ...]]:
+    """Parse the subtrees to leave out."""
+    parsed = [check_uri(text, identity, now_us, f"filter.exclude_uris[{i}]") for i, text in enumerate(texts)]
+    uris = tuple(one.uri for one in parsed if not isinstance(one, Violation))
+    return uris, tuple(one for one in parsed if isinstance(one, Violation))
