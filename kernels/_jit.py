@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -39,7 +40,14 @@ I64 = types.int64
 U8 = types.uint8
 NONE = types.none
 
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FAST_MATH, "no_cfunc_wrapper": True}
+#: Kernels allocate nothing (`_nrt`: a kernel that does fails to compile), so no array is reference-counted in them either.
+_OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "error_model": "numpy",
+    "fastmath": FAST_MATH,
+    "no_cfunc_wrapper": True,
+    "_nrt": False,
+}
 
 #: How many kernels were compiled in memory because the cache could not be read or written.
 cache_misses = 0
@@ -66,8 +74,9 @@ def _cache_folder() -> str:
     base = os.environ.get("VIKING_CACHE_DIR") or os.environ.get("NUMBA_CACHE_DIR")
     candidates = [Path(base)] if base else []
     if not base:
-        home = os.environ.get("XDG_CACHE_HOME") or (Path(os.environ["HOME"]) / ".cache" if "HOME" in os.environ else "")
-        candidates = [Path(home) / "viking-rpc"] if home else []
+        home = os.environ.get("HOME")
+        cache = os.environ.get("XDG_CACHE_HOME") or (Path(home) / ".cache" if home else None)
+        candidates = [Path(cache) / "viking-rpc"] if cache else []
     for candidate in candidates:
         folder = candidate / f"kernels-{source_hash()}"
         try:
@@ -86,18 +95,20 @@ def kernel(signature: types.Type) -> Callable[[Callable[..., Any]], Callable[...
     """Compile a function ahead of its first call, for one explicit signature.
 
     A cache that cannot be used (read-only install, no HOME, damaged file, a race with another process) costs time,
-    never the answer: the kernel is compiled in memory and counted in `cache_misses`.
+    never the answer: damaged files are written anew, and without a cache the kernel is compiled in memory and counted
+    in `cache_misses`.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         global cache_misses  # noqa: PLW0603 - the one counter of this module
-        if _CACHE_FOLDER:
+        for _ in range(2 if _CACHE_FOLDER else 0):
             before = numba.config.CACHE_DIR
             numba.config.CACHE_DIR = _CACHE_FOLDER
             try:
                 return numba.njit(signature, cache=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
             except Exception as error:  # noqa: BLE001 - whatever a broken cache raises; the compile below is the judge
                 logger.warning("kernel_cache_unusable kernel=%s error=%r", function.__name__, error)
+                _discard(function.__name__)
             finally:
                 numba.config.CACHE_DIR = before
         if IS_COMPILED:
@@ -107,6 +118,26 @@ def kernel(signature: types.Type) -> Callable[[Callable[..., Any]], Callable[...
     return decorate
 
 
+def _discard(name: str) -> None:
+    """Remove what the cache holds of a kernel, as far as that can be done."""
+    with contextlib.suppress(OSError):
+        for path in Path(_CACHE_FOLDER).glob(f"**/*.{name}-*.nb?"):
+            path.unlink(missing_ok=True)
+
+
 def device(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a function that only kernels call; it is compiled into each of them, without an entry from Python."""
-    return numba.njit(no_cpython_wrapper=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
+    """Mark a function that only kernels call; it is compiled into each of them, without an entry from Python.
+
+    Integers are passed as int64 and constants as their types: else numba compiles a copy for each mix of widths.
+    """
+    dispatcher = numba.njit(no_cpython_wrapper=True, **_OPTIONS)(function)
+    if IS_COMPILED:
+        specialised = dispatcher.get_call_template
+        dispatcher.get_call_template = lambda args, kws: specialised(tuple(map(_widened, args)), kws)
+    return dispatcher  # type: ignore[no-any-return]
+
+
+def _widened(argument: types.Type) -> types.Type:
+    """Return the type that stands for an argument's type between device functions."""
+    plain = types.unliteral(argument)
+    return I64 if isinstance(plain, (types.Integer, types.Boolean)) else plain

@@ -41,6 +41,17 @@ def test_own_scores(seed: int, n: int) -> None:
     assert out.tolist() == [scores.own(row, question) for row in rows[lo:hi]]
 
 
+@few
+@given(trees.seeds, trees.sizes, st.sampled_from([0.1, 1.0, 7.3]))
+def test_lexical_scores_saturate(seed: int, n: int, saturation: float) -> None:
+    world, question = make_world(seed, n), replace(make_question(seed), saturation=saturation)
+    snapshot = build(world)
+    out = np.full(len(snapshot.rows.level), np.nan, np.float32)
+    score_range(snapshot.rows, trees.question_arrays(question), 0, len(out), out)
+    rows = [row for path in snapshot.paths for row in world[path].rows]
+    np.testing.assert_allclose(out, np.array([scores.own(row, question) for row in rows], np.float32), atol=1e-6)
+
+
 @pytest.mark.parametrize("dim", [1, 3, 15, 16, 17, 64, 96, 384])
 def test_own_scores_of_unit_vectors_of_any_length(dim: int) -> None:
     random = np.random.default_rng(dim)
@@ -157,7 +168,7 @@ def test_match_carries_its_best_row_and_its_parts(seed: int, n: int) -> None:
         parts = matches.parts[slot]
         assert row.level in conditions.levels
         assert parts[arrays.PART_DENSE] == scores.dot(row.vector, question.vector)
-        if question.lexical_weight:
+        if question.lexical_weight and question.directory_weight:
             assert parts[arrays.PART_LEXICAL] == scores.lexical(row, question)
         assert parts[arrays.PART_OWN] == parts[arrays.PART_RELEVANCE] == matches.score[slot]
         assert np.isnan([parts[arrays.PART_PARENT], parts[arrays.PART_HOTNESS]]).all()

@@ -268,8 +268,8 @@ def question_arrays(question: Question) -> arrays.Question:
             term=int32(terms),
             weight=float32(question.terms[term] for term in terms),
             lexical_weight=question.lexical_weight,
-            directory_weight=question.lexical_weight,
-            saturation=0.0,
+            directory_weight=question.directory_weight,
+            saturation=question.saturation,
         )
     )
 
@@ -279,7 +279,8 @@ def make_question(seed: int) -> Question:
     random = Random(seed)
     vector = tuple(random.randint(-4, 4) / 8 for _ in range(DIM))
     terms = {term: random.choice([0.125, 0.25]) for term in range(N_TERMS + 1) if random.random() < 0.5}
-    return Question(vector, terms, random.choice([0.0, 0.25, 0.5, 1.0]))
+    weights = [random.choice([0.0, 0.25, 0.5, 1.0]) for _ in range(2)]
+    return Question(vector, terms, weights[0], weights[1])
 
 
 def make_rules(seed: int, **changes: Any) -> Rules:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tests.oracle.conditions import is_in_scope, is_visible, is_wanted, may_match
 from tests.oracle.model import Conditions, Path, Question, World, uri_of
-from tests.oracle.scores import best_own, lexical, own
+from tests.oracle.scores import best_own, own, term_sum
 
 Ranking = list[tuple[float, Path]]
 
@@ -65,11 +65,11 @@ def scan_rows(world: World, question: Question, conditions: Conditions, k: int) 
 
 
 def search_terms(world: World, question: Question, conditions: Conditions, k: int) -> Ranking:
-    """Find the best lexical scores among rows that have any of the terms, one entry per context."""
+    """Find the best sums of terms among rows that have any of the terms, one entry per context."""
     entries: Ranking = []
     for path, context in world.items():
         scores = [
-            lexical(row, question)
+            term_sum(row, question)
             for row in context.rows
             if row.level in conditions.levels and row.terms.keys() & question.terms.keys()
         ]

@@ -41,6 +41,8 @@ class Question:
     vector: tuple[float, ...]
     terms: dict[int, float] = field(default_factory=dict)
     lexical_weight: float = 0.0
+    directory_weight: float = 0.0
+    saturation: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.oracle.model import Context, Question, Row, Rules
 
+FILE_LEVEL = 2
 WEEK_US = 7 * 86_400 * 1_000_000
 
 
@@ -12,14 +13,20 @@ def dot(a: tuple[float, ...], b: tuple[float, ...]) -> float:
     return sum(x * y for x, y in zip(a, b, strict=True))
 
 
-def lexical(row: Row, question: Question) -> float:
+def term_sum(row: Row, question: Question) -> float:
     """Sum the question's term weights times the row's."""
     return sum(weight * row.terms.get(term, 0.0) for term, weight in question.terms.items())
 
 
+def lexical(row: Row, question: Question) -> float:
+    """Let the sum of terms saturate."""
+    total = term_sum(row, question)
+    return total / (total + question.saturation) if question.saturation > 0 else total
+
+
 def own(row: Row, question: Question) -> float:
     """Mix the dense and the lexical score."""
-    weight = question.lexical_weight
+    weight = question.lexical_weight if row.level == FILE_LEVEL else question.directory_weight
     return (1 - weight) * dot(row.vector, question.vector) + weight * lexical(row, question)
 
 
