@@ -75,20 +75,20 @@ class Hydrator:
     def context(self, node: int) -> Context:
         """Return a node's context with its abstract if the view has it; longer texts are the store's to add."""
         snapshot = self._snapshot
-        tree = snapshot.tree
-        is_directory = int(tree.is_directory[node])
-        lo, hi = int(tree.tag_lo[node]), int(tree.tag_hi[node])
+        tree = snapshot.columns
+        is_directory = tree.is_directory[node]
+        lo, hi = tree.tag_lo[node], tree.tag_hi[node]
         return Context(
             uri=self.uri(node),
             kind=_KINDS[is_directory],
-            type=_TYPES[int(tree.type[node])],
+            type=_TYPES[tree.type[node]],
             title=snapshot.titles.get(node),
             abstract=snapshot.abstracts.get(node) if self._has_abstract else "",
             tags=snapshot.tags_between(lo, hi) if hi > lo else {},
-            create_us=int(tree.create_us[node]),
-            update_us=int(tree.update_us[node]),
-            expire_us=int(tree.expire_us[node]),
-            active_count=int(tree.active_count[node]),
+            create_us=tree.create_us[node],
+            update_us=tree.update_us[node],
+            expire_us=tree.expire_us[node],
+            active_count=tree.active_count[node],
             etag=etag_of(int(snapshot.key[node]), int(snapshot.version[node])),
             child_count=snapshot.child_count(node, self._now_us) if is_directory else 0,
         )
@@ -96,7 +96,7 @@ class Hydrator:
     def uri(self, node: int) -> str:
         """Return a node's URI."""
         name = self._snapshot.names.get(node)
-        parent = int(self._snapshot.tree.parent[node])
+        parent = self._snapshot.columns.parent[node]
         return f"{self._directory_uri(parent)}/{name}" if parent > ROOT else SCHEME + name
 
     def _directory_uri(self, node: int) -> str:
@@ -109,7 +109,7 @@ class Hydrator:
 
     def ancestors(self, node: int) -> tuple[Context, ...]:
         """Return the directories above a node that the caller may read, from the top down."""
-        return self._chain(int(self._snapshot.tree.parent[node]))
+        return self._chain(self._snapshot.columns.parent[node])
 
     def _chain(self, node: int) -> tuple[Context, ...]:
         """Return the readable directories down to and including a directory."""
@@ -117,7 +117,7 @@ class Hydrator:
             return ()
         found = self._chains.get(node)
         if found is None:
-            found = self._chain(int(self._snapshot.tree.parent[node]))
+            found = self._chain(self._snapshot.columns.parent[node])
             # a container of other users' data may not be read, though what is below it may
             if self._readable.contains(Uri.from_canonical(self._directory_uri(node))):
                 found = (*found, self.context(node))

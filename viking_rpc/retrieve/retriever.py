@@ -157,7 +157,10 @@ class Retrieval:
         n_candidates = max(self._settings.n_candidates, 2 * parameters.leaf_seeds)
         seeds = self._find_seeds(parameters.leaf_seeds, n_directories, n_candidates)
         found = np.concatenate([pool.node[pool.heap[: pool.size[0]]] for pool in (seeds.matches, seeds.directories)])
-        starts = frozen(np.setdiff1d(found, roots))
+        starts = np.unique(found)
+        for root in roots.tolist():
+            starts = starts[starts != root]
+        starts = frozen(starts)
         self._descent = self._make_descent(len(starts))
         self._descent.start(starts)
         return seeds
