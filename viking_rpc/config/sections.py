@@ -121,15 +121,15 @@ class AnnSettings(_Section):
     """The graph index: its degree, its effort when adding and searching, and how it keeps numbers."""
 
     connectivity: int = Field(default=16, ge=2, le=512)
-    expansion_add: int = Field(default=128, ge=1, le=4096)
-    expansion_search: int = Field(default=64, ge=1, le=4096)
-    dtype: Literal["f32", "f16", "i8"] = "f16"
+    expansion_add: int = Field(default=96, ge=1, le=4096)
+    expansion_search: int = Field(default=16, ge=1, le=4096)
+    dtype: Literal["f32", "f16", "i8"] = "i8"
 
 
 class IndexSettings(_Section):
     """How starting points are found."""
 
-    exact_scan_max_rows: int = Field(default=20_000, ge=0)
+    exact_scan_max_rows: int = Field(default=4_096, ge=0)
     ann: AnnSettings = AnnSettings()
 
 

@@ -21,27 +21,26 @@ class AnnParameters:
     Args:
         connectivity: links per vector.
         expansion_add: candidates looked at when a vector is linked.
-        expansion_search: least number of candidates looked at per search.
+        expansion_search: least number of candidates looked at per search; asking for more looks at more.
         dtype: how the graph keeps vectors (`f32`, `f16`, `i8`); what it finds is scored exactly from the rows.
         threads: threads that build; a search always uses the caller's alone.
     """
 
     connectivity: int = 16
     expansion_add: int = 96
-    expansion_search: int = 48
-    dtype: str = "f16"
+    expansion_search: int = 16
+    dtype: str = "i8"
     threads: int = 1
 
 
 class AnnIndex:
-    """An immutable graph over some rows, by inner product. Usearch has no filter: callers over-fetch and mask."""
+    """An immutable graph over some rows, by cosine. Usearch has no filter: callers over-fetch and mask."""
 
     def __init__(self, index: Index, parameters: AnnParameters) -> None:
         """Wrap a filled usearch index."""
         self._index = index
         self._parameters = parameters
-        # The graph's `search` looks at max(k, expansion) candidates; one buffer per call keeps calls independent.
-        self._index.expansion_search = parameters.expansion_search
+        self._index.expansion_search = parameters.expansion_search  # the graph looks at max(k, this) candidates
 
     @classmethod
     def build(cls, vectors: NDArray[np.float32], rows: NDArray[np.int32], parameters: AnnParameters) -> AnnIndex:
@@ -54,7 +53,7 @@ class AnnIndex:
         """
         index = Index(
             ndim=vectors.shape[1],
-            metric="ip",
+            metric="cos",
             dtype=parameters.dtype,
             connectivity=parameters.connectivity,
             expansion_add=parameters.expansion_add,

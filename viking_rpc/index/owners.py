@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from viking_rpc.domain.context import Level
 from viking_rpc.index.ann import AnnIndex, AnnParameters
 from viking_rpc.index.snapshot import ROOT, Snapshot
 
@@ -42,7 +43,8 @@ def with_owners(snapshot: Snapshot, *, min_rows: int, parameters: AnnParameters)
         rows = subtree_rows(snapshot, node)
         if len(rows) < min_rows:
             continue
-        is_file = snapshot.rows.level[rows] == 2  # noqa: PLR2004 - Level.DETAIL
+        rows = rows[snapshot.rows.vectors[rows].any(axis=1)]  # a zero vector has no direction to find it by
+        is_file = snapshot.rows.level[rows] == Level.DETAIL
         owners.append(
             Owner(node, *(_index(snapshot, part, parameters) for part in (rows[~is_file], rows[is_file])))
         )

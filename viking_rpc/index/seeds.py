@@ -35,7 +35,8 @@ class SeedParameters:
         n_matches: best nodes wanted that fulfil all conditions.
         n_directories: best directories wanted, whatever the filter says.
         max_exact_rows: an owner with at most this many rows in scope is scanned.
-        n_candidates: candidates asked of each approximate index and of the postings.
+        n_candidates: candidates asked of each approximate index over files, and of the postings.
+        n_directory_candidates: candidates asked of each approximate index over directories.
         is_exact: scan everything.
     """
 
@@ -43,6 +44,7 @@ class SeedParameters:
     n_directories: int
     max_exact_rows: int
     n_candidates: int
+    n_directory_candidates: int = 0
     is_exact: bool = False
 
 
@@ -198,14 +200,16 @@ def _candidates(
     """Return int32[n] nodes worth scoring, each once; None when only a scan can tell."""
     found = [snapshot.replaced]
     for owner in split.owners:
-        for index, wanted in ((owner.files, parameters.n_matches), (owner.directories, parameters.n_directories)):
-            if index is None or wanted == 0:
-                continue
-            is_filtered = index is owner.files and not (split.is_whole and conditions.is_open)
-            nodes = _nearest(snapshot, index, conditions, question, parameters, wanted if is_filtered else 0)
+        if owner.files is not None and parameters.n_matches:
+            is_filtered = not (split.is_whole and conditions.is_open)
+            n_allowed = min(parameters.n_matches, parameters.n_candidates) if is_filtered else 0
+            nodes = _nearest(snapshot, owner.files, conditions, question, parameters.n_candidates, n_allowed)
             if nodes is None:
                 return None
             found.append(nodes)
+        if owner.directories is not None and parameters.n_directory_candidates:
+            rows = owner.directories.search(question.vector, parameters.n_directory_candidates)
+            found.append(snapshot.rows.node[rows])
     if len(question.term) and question.lexical_weight > 0:
         found.append(_lexical_nodes(snapshot, conditions, question, parameters.n_candidates, counts))
         if parameters.n_directories:
@@ -219,11 +223,10 @@ def _nearest(
     index: AnnIndex,
     conditions: Conditions,
     question: Question,
-    parameters: SeedParameters,
+    k: int,
     n_allowed: int,
 ) -> np.ndarray | None:
     """Ask an approximate index, and again for more while fewer than `n_allowed` of its nodes fulfil the conditions."""
-    k = parameters.n_candidates
     while True:
         nodes = snapshot.rows.node[index.search(question.vector, k)]
         if n_allowed == 0:

@@ -50,13 +50,15 @@ class SearchSettings:
     Args:
         presets: parameters by profile.
         max_exact_rows: scopes and owners with at most this many rows are scanned exactly.
-        n_candidates: candidates asked of each approximate index for starting points.
+        n_candidates: candidates asked of each approximate index over files for starting points.
+        n_directory_candidates: the same for directories.
         n_flat_candidates: the same for QUICK, at least; four times the limit if that is more.
     """
 
     presets: Mapping[Profile, Parameters] = field(default_factory=lambda: PRESETS)
     max_exact_rows: int = 4096
-    n_candidates: int = 32
+    n_candidates: int = 24
+    n_directory_candidates: int = 16
     n_flat_candidates: int = 128
 
 
@@ -154,7 +156,7 @@ class Retrieval:
             )
             return seeds
         n_directories = n_best if parameters.global_top_k else 0
-        n_candidates = max(self._settings.n_candidates, 2 * parameters.leaf_seeds)
+        n_candidates = max(self._settings.n_candidates, parameters.leaf_seeds)
         seeds = self._find_seeds(parameters.leaf_seeds, n_directories, n_candidates)
         found = np.concatenate([pool.node[pool.heap[: pool.size[0]]] for pool in (seeds.matches, seeds.directories)])
         starts = np.unique(found)
@@ -176,6 +178,7 @@ class Retrieval:
                 n_directories=n_directories,
                 max_exact_rows=self._settings.max_exact_rows,
                 n_candidates=n_candidates,
+                n_directory_candidates=max(self._settings.n_directory_candidates, n_directories) if n_directories else 0,
                 is_exact=self.request.options.profile == Profile.EXHAUSTIVE,
             ),
         )
