@@ -39,6 +39,24 @@ def run(**environment: str) -> tuple[str, int, str]:
     return answer, int(misses), done.stderr
 
 
+WRONG = """
+import numpy as np
+from viking_kernels.hotness import hotness
+try:
+    hotness(np.array([0, 2], np.float32), np.array([5, 0], np.int64), 5, np.empty(2, np.float32))
+except TypeError:
+    print("refused")
+"""
+
+
+def test_types_of_arguments_are_checked_when_asked(tmp_path: Path) -> None:
+    environment = {"VIKING_CACHE_DIR": str(tmp_path), "VIKING_CHECK_KERNELS": "1"}
+    command = [sys.executable, "-W", "error", "-c", WRONG]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "refused\n"
+    assert run(**environment)[0] == ANSWER
+
+
 def files_in(folder: Path, pattern: str) -> list[Path]:
     """List cache files."""
     return sorted(folder.glob(f"kernels-*/**/{pattern}"))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tests.oracle.model import Conditions, Context, Path, World
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.oracle.model import Conditions, Context, Path, World
 
 
 def lines_up(path: Path) -> list[Path]:
@@ -42,8 +45,4 @@ def is_wanted(context: Context, conditions: Conditions) -> bool:
 
 def may_match(world: World, path: Path, conditions: Conditions) -> bool:
     """Apply all conditions but levels."""
-    return (
-        is_visible(world, path, conditions)
-        and is_in_scope(path, conditions)
-        and is_wanted(world[path], conditions)
-    )
+    return is_visible(world, path, conditions) and is_in_scope(path, conditions) and is_wanted(world[path], conditions)

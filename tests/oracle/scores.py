@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tests.oracle.model import Context, Question, Row, Rules
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.oracle.model import Context, Question, Row, Rules
 
 FILE_LEVEL = 2
 WEEK_US = 7 * 86_400 * 1_000_000

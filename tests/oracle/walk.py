@@ -94,9 +94,7 @@ class Walker:
         ]
 
 
-def exhaustive(
-    world: World, question: Question, conditions: Conditions, rules: Rules, roots: Sequence[Path]
-) -> Walk:
+def exhaustive(world: World, question: Question, conditions: Conditions, rules: Rules, roots: Sequence[Path]) -> Walk:
     """Visit everything below the roots by recursion."""
     walker = Walker(world, question, conditions, rules)
 
