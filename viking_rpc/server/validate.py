@@ -1,0 +1,226 @@
+"""Hold a request against the contract's limits and the caller's rights: everything wrong is told at once."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from viking_rpc.domain.access import check_targets, denial, denied, may_read, select_roots
+from viking_rpc.domain.uri import check_uri
+from viking_rpc.errors import FailedPreconditionError, InvalidArgumentError, PermissionDeniedError, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from viking_rpc.domain.identity import Identity
+    from viking_rpc.domain.query import Filter, Query, RetrieveOptions, RetrieveRequest
+
+MAX_QUERY_BYTES: Final = 8 * 1024
+MAX_LIMIT: Final = 1000
+MAX_TARGETS: Final = 64
+MAX_TAGS: Final = 32
+MAX_TAG_KEY_BYTES: Final = 64
+MAX_TAG_VALUE_BYTES: Final = 256
+
+_FRACTIONS: Final = ("score_propagation_alpha", "hotness_alpha", "lexical_weight")
+_COUNTS: Final = (
+    ("global_top_k", 0, 1000),
+    ("leaf_seeds", 0, 1000),
+    ("parallelism", 1, 64),
+    ("convergence_rounds", 0, 1000),
+    ("max_scored_rows", 0, 2**31 - 1),
+)
+
+
+def check_request(
+    request: RetrieveRequest,
+    identity: Identity,
+    now_us: int,
+    *,
+    dimensions: int,
+    timeout_s: float | None = None,
+    found: Iterable[Violation] = (),
+) -> None:
+    """Refuse a request that cannot be answered; nothing here depends on what exists.
+
+    Args:
+        request: in the domain's terms.
+        identity: the caller.
+        now_us: the server's time for path variables, microseconds since the epoch, UTC.
+        dimensions: length of the store's vectors.
+        timeout_s: the call's deadline, which a time budget must be shorter than; None: there is none.
+        found: what is wrong already, from reading the message.
+
+    Raises:
+        InvalidArgumentError: all violations, by field path.
+        PermissionDeniedError: all URIs that the caller may not read.
+        FailedPreconditionError: DIMENSION_MISMATCH, a ready vector is of another model.
+    """
+    violations = list(found)
+    is_query_read = not any(violation.field.startswith("query") for violation in violations)
+    violations += check_query(request.query) if is_query_read else _check_lexical_text(request.query)
+    if not 1 <= request.limit <= MAX_LIMIT:
+        violations.append(Violation("limit", f"{request.limit} is not in [1, {MAX_LIMIT}]", "OUT_OF_RANGE"))
+    if request.min_revision < 0:
+        violations.append(Violation("min_revision", f"{request.min_revision} is negative", "OUT_OF_RANGE"))
+    violations += check_options(request.options, timeout_s)
+    violations += check_filter(request.filter, identity, now_us)
+    targets = request.scope.target_uris
+    violations += check_count("scope.target_uris", targets, MAX_TARGETS)
+    uris, invalid = check_targets(targets, identity, now_us)
+    violations += invalid
+    like = None
+    if request.query.like_uri:
+        like = check_uri(request.query.like_uri, identity, now_us, "query.like_uri")
+        if isinstance(like, Violation):
+            violations.append(like)
+        elif like.uri.is_root:
+            violations.append(Violation("query.like_uri", "the root is no context", "INVALID_URI"))
+    if violations:
+        raise InvalidArgumentError.of(violations)
+    denials: list[Violation] = []
+    if like is not None and not isinstance(like, Violation) and not may_read(identity, like.uri):
+        denials.append(denial(identity, like.uri, "read", "query.like_uri"))
+    if uris:
+        try:
+            select_roots(uris, request.scope.types, identity)
+        except PermissionDeniedError as error:
+            denials += error.violations
+    if denials:
+        raise denied(identity, denials)
+    if request.query.vector is not None:
+        require_dimensions(request.query.vector, dimensions, "query.vector")
+
+
+def check_query(query: Query) -> Iterator[Violation]:
+    """Yield what is wrong with a query: exactly one form, and each form within its limits."""
+    n_forms = bool(query.text) + (query.vector is not None) + bool(query.like_uri)
+    if n_forms != 1:
+        message = "exactly one of text, vector and like_uri must be set"
+        yield Violation("query", message, "EMPTY_QUERY" if n_forms == 0 else "AMBIGUOUS_QUERY")
+        return
+    if query.text:
+        yield from check_text("query.text", query.text, MAX_QUERY_BYTES)
+        if not query.text.strip():
+            yield Violation("query.text", "holds nothing but white space", "EMPTY_QUERY")
+        if query.lexical_text:
+            yield Violation("query.lexical_text", "must be empty beside text, which serves both", "AMBIGUOUS_QUERY")
+    yield from _check_lexical_text(query)
+    if query.vector is not None:
+        yield from check_vector("query.vector", query.vector, allow_zero=False)
+
+
+def _check_lexical_text(query: Query) -> Iterator[Violation]:
+    if query.lexical_text:
+        yield from check_text("query.lexical_text", query.lexical_text, MAX_QUERY_BYTES)
+
+
+def check_vector(field: str, vector: NDArray[np.float32], *, allow_zero: bool) -> Iterator[Violation]:
+    """Yield what is wrong with a ready vector by itself.
+
+    Args:
+        field: where it stands in the request.
+        vector: float32[n].
+        allow_zero: whether all zeros are meant: "nothing to compare", for a stored one.
+    """
+    if vector.size == 0:
+        yield Violation(field, "has no numbers", "EMPTY_VECTOR")
+        return
+    # float64 holds the square of any float32, so that only NaN and infinity make the sum not finite.
+    wide = vector.astype(np.float64)
+    square = float(wide @ wide)
+    if not math.isfinite(square):
+        i = int(np.flatnonzero(~np.isfinite(vector))[0])
+        yield Violation(field, f"number {i} is {vector[i]}, which is not finite", "NOT_FINITE")
+    elif square == 0.0 and not allow_zero:
+        yield Violation(field, "is all zeros, which points nowhere", "ZERO_VECTOR")
+
+
+def require_dimensions(vector: NDArray[np.float32], dimensions: int, field: str) -> None:
+    """Refuse a vector of another length than the store's.
+
+    Raises:
+        FailedPreconditionError: reason DIMENSION_MISMATCH, naming both.
+    """
+    if vector.size == dimensions:
+        return
+    message = f"{field} has {vector.size} numbers, the store's vectors have {dimensions}"
+    metadata = {"field": field, "dimensions": str(vector.size), "stored_dimensions": str(dimensions)}
+    violation = Violation(field, message, "DIMENSION_MISMATCH")
+    raise FailedPreconditionError("DIMENSION_MISMATCH", message, metadata, (violation,))
+
+
+def check_options(options: RetrieveOptions, timeout_s: float | None = None) -> Iterator[Violation]:
+    """Yield every option that is out of its range; `timeout_s` is what a time budget must be shorter than."""
+    threshold = options.score_threshold
+    if threshold is not None and not math.isfinite(threshold):
+        yield Violation("options.score_threshold", f"{threshold} is not finite", "NOT_FINITE")
+    for name in _FRACTIONS:
+        value = getattr(options, name)
+        if value is not None and not 0.0 <= value <= 1.0:  # NaN is in no range
+            yield Violation(f"options.{name}", f"{value:g} is not in [0, 1]", "OUT_OF_RANGE")
+    for name, least, greatest in _COUNTS:
+        value = getattr(options, name)
+        if value is not None and not least <= value <= greatest:
+            yield Violation(f"options.{name}", f"{value} is not in [{least}, {greatest}]", "OUT_OF_RANGE")
+    budget_s = options.time_budget_s
+    if budget_s is None:
+        return
+    if budget_s <= 0:
+        yield Violation("options.time_budget", "must be positive", "OUT_OF_RANGE")
+    elif timeout_s is not None and budget_s >= timeout_s:
+        message = f"{budget_s:g} s is not shorter than the deadline, {timeout_s:.3f} s"
+        yield Violation("options.time_budget", message, "OUT_OF_RANGE")
+
+
+def check_filter(condition: Filter, identity: Identity, now_us: int, field: str = "filter") -> Iterator[Violation]:
+    """Yield what is wrong with a filter; `field` is where it stands in the request."""
+    yield from check_tags(f"{field}.tags", condition.tags)
+    for name in ("updated", "created"):
+        since_us, before_us = getattr(condition, f"{name}_since_us"), getattr(condition, f"{name}_before_us")
+        if since_us is not None and before_us is not None and since_us > before_us:
+            yield Violation(f"{field}.{name}_since", f"is after {field}.{name}_before", "EMPTY_TIME_RANGE")
+    yield from check_count(f"{field}.exclude_uris", condition.exclude_uris, MAX_TARGETS)
+    for i, text in enumerate(condition.exclude_uris):
+        parsed = check_uri(text, identity, now_us, f"{field}.exclude_uris[{i}]")
+        if isinstance(parsed, Violation):
+            yield parsed
+
+
+def check_tags(field: str, tags: Mapping[str, str]) -> Iterator[Violation]:
+    """Yield what is wrong with the tags of a context or a filter."""
+    if not tags:
+        return
+    if len(tags) > MAX_TAGS:
+        yield Violation(field, f"has {len(tags)} pairs, at most {MAX_TAGS} are allowed", "TOO_MANY")
+    for key, value in tags.items():
+        where = f"{field}[{key[:MAX_TAG_KEY_BYTES]!a}]"
+        if not key:
+            yield Violation(where, "a key must not be empty", "INVALID_TAG")
+        yield from check_text(where, key, MAX_TAG_KEY_BYTES, what="the key")
+        yield from check_text(where, value, MAX_TAG_VALUE_BYTES, what="the value")
+
+
+def check_count(field: str, values: Sequence[object], most: int, least: int = 0) -> Iterator[Violation]:
+    """Yield a violation where a list is too short or too long."""
+    if len(values) > most:
+        yield Violation(field, f"has {len(values)} entries, at most {most} are allowed", "TOO_MANY")
+    elif len(values) < least:
+        yield Violation(field, f"needs at least {least}", "REQUIRED")
+
+
+def check_text(field: str, text: str, n_bytes: int, what: str = "") -> Iterator[Violation]:
+    """Yield a violation where a text is longer than so many bytes of UTF-8, or cannot be written as UTF-8."""
+    prefix = f"{what} " if what else ""
+    try:
+        length = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError as error:
+        message = f"{prefix}holds an unpaired surrogate at position {error.start}"
+        yield Violation(field, message, "INVALID_TEXT")
+        return
+    if length > n_bytes:
+        yield Violation(field, f"{prefix}has {length} bytes, at most {n_bytes} are allowed", "TOO_LONG")
