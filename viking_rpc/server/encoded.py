@@ -1,0 +1,82 @@
+"""Remember contexts as bytes of the field they stand in: answers name the same ones again and again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from viking_rpc.domain.query import View
+from viking_rpc.pb.v1 import retrieval_service_pb2 as pb
+from viking_rpc.server.convert_context import ancestor_message, context_message
+
+if TYPE_CHECKING:
+    from viking_rpc.domain.context import Context
+    from viking_rpc.domain.identity import Identity
+
+_MAX_ENTRIES: Final = 16_384
+#: Longer ones are cheap to write for their size, and would fill the memory.
+_MAX_BYTES: Final = 2_048
+
+#: Everything that can differ between two readings of a context, its texts included, changes one of these.
+_Key = tuple[str, str, int, int, int]
+
+
+class EncodedContexts:
+    """Writes contexts as `Match.context` or `Match.ancestors`; of one event loop, so it takes no lock.
+
+    Callers share no entry: what one may see of a context, another may not.
+    """
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._entries_of: defaultdict[Identity, dict[_Key, bytes]] = defaultdict(dict)
+        self._n_entries = 0
+
+    def of(self, identity: Identity) -> EncodedFor:
+        """Return the writer for one caller."""
+        if self._n_entries > _MAX_ENTRIES:
+            self._entries_of.clear()
+            self._n_entries = 0
+        return EncodedFor(self, identity, self._entries_of[identity])
+
+    def _count(self) -> None:
+        self._n_entries += 1
+
+
+class EncodedFor:
+    """Writes contexts for one caller."""
+
+    __slots__ = ("_all", "_entries", "_identity")
+
+    def __init__(self, every: EncodedContexts, identity: Identity, entries: dict[_Key, bytes]) -> None:
+        """Use `EncodedContexts.of`."""
+        self._all = every
+        self._identity = identity
+        self._entries = entries
+
+    def match(self, context: Context, view: View) -> bytes:
+        """Return the bytes of a `Match` that has this context only."""
+        if view > View.ABSTRACT:
+            return pb.Match(context=context_message(context, view, self._identity)).SerializeToString()
+        key = (context.uri, context.etag, context.child_count, context.active_count, view)
+        found = self._entries.get(key)
+        if found is None:
+            found = pb.Match(context=context_message(context, view, self._identity)).SerializeToString()
+            self._remember(key, found)
+        return found
+
+    def ancestor(self, context: Context) -> bytes:
+        """Return the bytes of a `Match` that has this ancestor only."""
+        has_abstract = -1 if context.abstract else 0  # beside the views of matches
+        key = (context.uri, context.etag, context.child_count, context.active_count, has_abstract)
+        found = self._entries.get(key)
+        if found is None:
+            found = pb.Match(ancestors=[ancestor_message(context, self._identity)]).SerializeToString()
+            self._remember(key, found)
+        return found
+
+    def _remember(self, key: _Key, encoded: bytes) -> None:
+        # Without an etag (a directory that was never written as such) nothing says whether it changed.
+        if len(encoded) <= _MAX_BYTES and key[1]:
+            self._entries[key] = encoded
+            self._all._count()  # noqa: SLF001 - two halves of one cache
