@@ -1,0 +1,153 @@
+"""The state of a running server: the store, the embedder, the threads for what blocks, and the calls in work."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+
+import numpy as np
+
+from viking_rpc.domain.identity import LOCAL
+from viking_rpc.domain.ports import SystemClock
+from viking_rpc.domain.query import Query, RetrieveRequest
+from viking_rpc.engine import open_store, search_settings
+from viking_rpc.errors import DeadlineExceededError, UnavailableError, VikingError
+from viking_rpc.retrieve.retriever import Retrieval
+from viking_rpc.server.admission import Admission
+from viking_rpc.server.encoded import EncodedContexts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from viking_rpc.config import Settings
+    from viking_rpc.domain.ports import Clock, Embedder
+    from viking_rpc.index.snapshot import Snapshot
+    from viking_rpc.server.call import Call
+    from viking_rpc.store.store import Store
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_N_THREADS: Final = 4
+#: How often a call looks whether the state that it waits for has come.
+_POLL_S: Final = 0.01
+
+
+class Runner:
+    """What the services share; of one event loop.
+
+    Args:
+        settings: in effect.
+        embedder: of the store's model.
+        clock: says what time it is.
+    """
+
+    def __init__(self, settings: Settings, embedder: Embedder, clock: Clock | None = None) -> None:
+        """Make the parts that need no disk; `load` does the rest."""
+        self.settings = settings
+        self.embedder = embedder
+        self.clock: Clock = clock or SystemClock()
+        self.admission = Admission(settings.server.max_in_flight)
+        self.encoded = EncodedContexts()
+        self.search = search_settings(settings)
+        self.start_us = self.clock.now_us()
+        self._store: Store | None = None
+        self._loaded: set[str] = set()
+        self._threads = ThreadPoolExecutor(_N_THREADS, thread_name_prefix="viking")
+
+    @property
+    def store(self) -> Store:
+        """Return the store.
+
+        Raises:
+            UnavailableError: NOT_READY, it is not loaded yet.
+        """
+        if self._store is None:
+            raise UnavailableError("NOT_READY", "the server is still loading its store")
+        return self._store
+
+    async def load(self) -> None:
+        """Open the store and take calls from now on. Raises what opening it raises."""
+        loop = asyncio.get_running_loop()
+        self._store = await loop.run_in_executor(
+            self._threads, lambda: open_store(self.settings, self.embedder, clock=self.clock)
+        )
+        await loop.run_in_executor(self._threads, self._warm, self._store)
+        self._loaded.add(LOCAL.account)
+        self.admission.open()
+
+    async def close(self) -> None:
+        """Close the store, when what runs in threads has ended; a second call does nothing."""
+        store, self._store = self._store, None
+        await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
+        if store is not None:
+            store.close()
+
+    async def snapshot(self, call: Call) -> Snapshot:
+        """Return the newest state of the caller's account, which is loaded in a thread when nobody asked before."""
+        account = call.identity.account
+        if account not in self._loaded:
+            await self.in_thread(call, self.store.snapshot, account)
+            self._loaded.add(account)
+        return self.store.snapshot(account)
+
+    async def in_thread(self, call: Call, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run what blocks in a thread, until the call's deadline; a write that has begun is finished all the same.
+
+        Raises:
+            DeadlineExceededError: the call's time is over first.
+        """
+        future = asyncio.get_running_loop().run_in_executor(self._threads, lambda: function(*args, **kwargs))
+        try:
+            return await asyncio.wait_for(future, max(call.remaining_s, 0))
+        except TimeoutError as error:
+            raise late("the call did not end within its deadline") from error
+
+    async def reach(self, call: Call, min_revision: int) -> None:
+        """Wait until the newest state is at least so new.
+
+        Raises:
+            DeadlineExceededError: REVISION_NOT_REACHED.
+        """
+        if not min_revision:
+            return
+        while (revision := (await self.snapshot(call)).revision) < min_revision:
+            if call.remaining_s <= _POLL_S:
+                raise DeadlineExceededError(
+                    "REVISION_NOT_REACHED",
+                    f"revision {min_revision} did not come within the deadline; the newest is {revision}",
+                    {"min_revision": str(min_revision), "revision": str(revision)},
+                )
+            await asyncio.sleep(_POLL_S)
+
+    def _warm(self, store: Store) -> None:
+        """Load the local account and run one query, so that the first caller does not pay for what is lazy."""
+        snapshot = store.snapshot(LOCAL.account)
+        vector = np.zeros(snapshot.dimensions, np.float32)
+        vector[0] = 1.0
+        request = RetrieveRequest(Query(vector=vector, lexical_text="warm"))
+        retrieval = Retrieval(snapshot, request, LOCAL, vector=vector, now_us=self.clock.now_us(), settings=self.search)
+        while not retrieval.advance():
+            pass
+        retrieval.result()
+        if self.embedder.is_inline:
+            with suppress(VikingError):  # one that takes ready vectors only
+                self.embedder.embed_query("warm")
+
+
+def late(message: str) -> DeadlineExceededError:
+    """Return the error of a call whose time is over."""
+    return DeadlineExceededError("DEADLINE_EXCEEDED", message)
+
+
+def check_time(call: Call) -> None:
+    """Refuse to go on after the deadline.
+
+    Raises:
+        DeadlineExceededError: the call's time is over.
+    """
+    if time.monotonic() >= call.deadline_s:
+        raise late("the call did not end within its deadline")
