@@ -1,0 +1,232 @@
+"""The service that finds contexts: Retrieve and WatchRetrieve."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from viking_rpc.domain.query import Profile, TraceLevel, View
+from viking_rpc.domain.trace import AnswerWarning, StopReason
+from viking_rpc.errors import FailedPreconditionError, InvalidArgumentError, Violation
+from viking_rpc.pb.v1 import retrieval_service_pb2 as pb
+from viking_rpc.pb.v1 import retrieval_service_pb2_grpc
+from viking_rpc.retrieve.retriever import Retrieval
+from viking_rpc.server.convert_answer import MAX_RESPONSE_BYTES, response_message, step_message
+from viking_rpc.server.convert_request import read_request
+from viking_rpc.server.later import not_offered
+from viking_rpc.server.runner import check_time
+from viking_rpc.server.validate import check_request
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from viking_rpc.domain.context import Context
+    from viking_rpc.domain.query import RetrieveRequest
+    from viking_rpc.domain.trace import Match, RetrieveResult
+    from viking_rpc.server.call import Call
+    from viking_rpc.server.runner import Runner
+
+#: Rounds per slice: between slices a call looks at the clock, at cancellation, and lets others run.
+_SLICE_ROUNDS: Final = 64
+_WATCHED_SLICE_ROUNDS: Final = 1
+#: A retrieval that is not done after so many slices goes on in a thread.
+_INLINE_SLICES: Final = 4
+#: With more rows, a scan of them all goes on in a thread.
+_MAX_INLINE_ROWS: Final = 20_000
+#: Share of the deadline after which the best so far is the answer.
+_BUDGET_SHARE: Final = 0.8
+_HYDRATED_AT_ONCE: Final = 16
+
+
+class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
+    """Handlers; each gets a `Call` in place of the gRPC context."""
+
+    def __init__(self, runner: Runner) -> None:
+        """Remember the shared state."""
+        self._runner = runner
+
+    async def Retrieve(self, request: pb.RetrieveRequest, context: Call) -> pb.RetrieveResponse:  # noqa: N802
+        """One query, one answer."""
+        wanted = self._read(request, context)
+        retrieval = await self._start(wanted, context)
+        await self._finish(retrieval, wanted, context)
+        return await self._answer(retrieval, wanted, context)
+
+    async def WatchRetrieve(  # noqa: N802
+        self, request: pb.WatchRetrieveRequest, context: Call
+    ) -> AsyncGenerator[pb.WatchRetrieveResponse, None]:
+        """One query; every step as it is decided, then the answer."""
+        if not request.HasField("request"):
+            raise InvalidArgumentError.of([Violation("request", "must be set", "REQUIRED")])
+        wanted = self._read(request.request, context, prefix="request.")
+        wanted = replace(wanted, trace_level=max(wanted.trace_level, TraceLevel.STEPS))
+        with_scores = wanted.trace_level >= TraceLevel.SCORES
+        retrieval = await self._start(wanted, context)
+        n_sent = 0
+        is_done = False
+        end_s = self._end_s(wanted, context)
+        while not is_done:
+            is_done = self._is_over(retrieval, end_s, context) or retrieval.advance(max_rounds=_WATCHED_SLICE_ROUNDS)
+            for step in retrieval.new_steps():
+                yield pb.WatchRetrieveResponse(step=step_message(step, with_scores=with_scores))
+                n_sent += 1
+            await asyncio.sleep(0)
+        yield pb.WatchRetrieveResponse(result=await self._answer(retrieval, wanted, context, n_steps_sent=n_sent))
+
+    async def Plan(self, request: pb.PlanRequest, context: Call) -> pb.PlanResponse:  # noqa: N802
+        """Not offered yet."""
+        del request, context
+        raise not_offered("RetrievalService.Plan")
+
+    async def Search(self, request: pb.SearchRequest, context: Call) -> pb.SearchResponse:  # noqa: N802
+        """Not offered yet."""
+        del request, context
+        raise not_offered("RetrievalService.Search")
+
+    async def Explain(self, request: pb.ExplainRequest, context: Call) -> pb.ExplainResponse:  # noqa: N802
+        """Not offered yet."""
+        del request, context
+        raise not_offered("RetrievalService.Explain")
+
+    def _read(self, message: pb.RetrieveRequest, call: Call, prefix: str = "") -> RetrieveRequest:
+        """Read and check a request; `prefix` is the path to it in the message that was sent."""
+        found: list[Violation] = []
+        request = read_request(message, found)
+        try:
+            check_request(
+                request,
+                call.identity,
+                self._runner.clock.now_us(),
+                dimensions=self._runner.embedder.dimensions,
+                timeout_s=call.timeout_s,
+                found=found,
+            )
+        except InvalidArgumentError as error:
+            if not prefix:
+                raise
+            raise InvalidArgumentError.of(replace(v, field=prefix + v.field) for v in error.violations) from None
+        if message.options.rerank_mode == pb.RERANK_MODE_REQUIRE:
+            raise FailedPreconditionError("NO_RERANKER", "the request requires a reranker, and none is configured")
+        return request
+
+    async def _start(self, request: RetrieveRequest, call: Call) -> Retrieval:
+        """Wait for the state, embed the query and find the starting points."""
+        runner = self._runner
+        await runner.reach(call, request.min_revision)
+        started_s = time.perf_counter()
+        vector = await self._vector(request, call)
+        embed_us = (time.perf_counter() - started_s) * 1e6 if request.query.text else 0.0
+        check_time(call)
+        snapshot = await runner.snapshot(call)
+
+        def make() -> Retrieval:
+            return Retrieval(
+                snapshot,
+                request,
+                call.identity,
+                vector=vector,
+                now_us=runner.clock.now_us(),
+                settings=runner.search,
+                embed_us=embed_us,
+            )
+
+        # These two look at every row before the descent begins.
+        is_long = request.options.profile != Profile.BALANCED and snapshot.n_rows > _MAX_INLINE_ROWS
+        return await runner.in_thread(call, make) if is_long else make()
+
+    async def _vector(self, request: RetrieveRequest, call: Call) -> NDArray[np.float32] | None:
+        """Return float32[dimensions], the query's vector; None when there is nothing to compare."""
+        query = request.query
+        if not query.text:
+            return query.vector
+        embedder = self._runner.embedder
+        if embedder.is_inline:
+            vector = embedder.embed_query(query.text)
+        else:
+            vector = await embedder.embed_query_async(query.text, timeout_s=call.remaining_s)
+        return vector if vector.any() else None
+
+    async def _finish(self, retrieval: Retrieval, request: RetrieveRequest, call: Call) -> None:
+        """Run a retrieval to its end: short ones here, long ones in a thread, so that other calls go on."""
+        if retrieval.advance(max_rounds=_SLICE_ROUNDS):
+            return
+        end_s = self._end_s(request, call)
+        n_slices = 1
+        is_done = False
+        while not is_done:
+            await asyncio.sleep(0)  # a cancelled call ends here
+            if self._is_over(retrieval, end_s, call):
+                return
+            if n_slices < _INLINE_SLICES:
+                is_done = retrieval.advance(max_rounds=_SLICE_ROUNDS)
+                n_slices += 1
+            else:
+                is_done = await self._runner.in_thread(call, retrieval.advance, max_rounds=_SLICE_ROUNDS)
+
+    def _end_s(self, request: RetrieveRequest, call: Call) -> float:
+        """Return when the best so far becomes the answer, on the monotonic clock."""
+        budget_s = request.options.time_budget_s
+        return call.start_s + (budget_s if budget_s is not None else call.timeout_s * _BUDGET_SHARE)
+
+    def _is_over(self, retrieval: Retrieval, end_s: float, call: Call) -> bool:
+        """Stop a retrieval whose time budget is spent."""
+        check_time(call)
+        if time.monotonic() < end_s:
+            return False
+        retrieval.stop(StopReason.TIME)
+        return True
+
+    async def _answer(
+        self, retrieval: Retrieval, request: RetrieveRequest, call: Call, *, n_steps_sent: int = 0
+    ) -> pb.RetrieveResponse:
+        result = retrieval.result()
+        if request.view > View.ABSTRACT and result.matches:
+            result = await self._with_texts(result, request.view, call)
+        stats = result.stats
+        call.facts.update(
+            embed_ms=round(stats.embed_us / 1000, 3),
+            seed_ms=round(stats.seed_us / 1000, 3),
+            descent_ms=round(stats.descent_us / 1000, 3),
+            n_expansions=stats.n_expanded,
+            n_matches=len(result.matches),
+            snapshot=result.revision,
+        )
+        encoded = self._runner.encoded.of(call.identity)
+        return response_message(result, request.view, request.trace_level, encoded, n_steps_sent=n_steps_sent)
+
+    async def _with_texts(self, result: RetrieveResult, view: View, call: Call) -> RetrieveResult:
+        """Add the texts that only the store has, until the answer is as large as it may be."""
+        matches: list[Match] = []
+        warnings = list(result.warnings)
+        n_chars = n_missing = 0
+        for lo in range(0, len(result.matches), _HYDRATED_AT_ONCE):
+            if n_chars > MAX_RESPONSE_BYTES:
+                n_cut = len(result.matches) - lo
+                text = f"the last {n_cut} matches were left out: their texts do not fit into one answer"
+                warnings.append(AnswerWarning("RESPONSE_TRUNCATED", text))
+                break
+            part = result.matches[lo : lo + _HYDRATED_AT_ONCE]
+            stored = await self._runner.in_thread(call, self._read_texts, [m.context.uri for m in part], view, call)
+            for match, read in zip(part, stored, strict=True):
+                if read is None:
+                    n_missing += 1
+                    matches.append(match)
+                    continue
+                context = replace(match.context, overview=read.overview, content=read.content, relations=read.relations)
+                matches.append(replace(match, context=context))
+                n_chars += len(read.overview) + len(read.content)
+        if n_missing:
+            text = f"{n_missing} matches were removed while their texts were read, and come without"
+            warnings.append(AnswerWarning("TEXT_MISSING", text))
+        return replace(result, matches=tuple(matches), warnings=tuple(warnings))
+
+    def _read_texts(self, uris: list[str], view: View, call: Call) -> list[Context | None]:
+        """Read contexts with their long texts; None for one that is gone."""
+        get, account = self._runner.store.get, call.identity.account
+        with_content = view >= View.FULL
+        return [get(account, uri, with_overview=True, with_content=with_content) for uri in uris]
