@@ -1,0 +1,208 @@
+"""Assemble the gRPC server: bind, load, serve, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import signal
+from typing import TYPE_CHECKING, Any, Final
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1.health import aio as health_aio
+from grpc_reflection.v1alpha import reflection
+
+from viking_rpc.adapters.embedders import make_embedder
+from viking_rpc.errors import FailedPreconditionError
+from viking_rpc.pb.v1 import (
+    admin_service_pb2,
+    admin_service_pb2_grpc,
+    context_service_pb2,
+    context_service_pb2_grpc,
+    retrieval_service_pb2,
+    retrieval_service_pb2_grpc,
+)
+from viking_rpc.server.admin import AdminService
+from viking_rpc.server.contexts import ContextService
+from viking_rpc.server.convert_answer import MAX_RESPONSE_BYTES
+from viking_rpc.server.identity import resolve_local
+from viking_rpc.server.interceptors import Edge, Limits
+from viking_rpc.server.retrieval import RetrievalService
+from viking_rpc.server.runner import Runner
+from viking_rpc.store.lock import DataLock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from viking_rpc.config import Settings
+    from viking_rpc.domain.ports import Clock, Embedder
+    from viking_rpc.server.identity import IdentityResolver
+
+logger = logging.getLogger(__name__)
+
+SERVICES: Final = (
+    retrieval_service_pb2.DESCRIPTOR.services_by_name["RetrievalService"].full_name,
+    context_service_pb2.DESCRIPTOR.services_by_name["ContextService"].full_name,
+    admin_service_pb2.DESCRIPTOR.services_by_name["AdminService"].full_name,
+)
+
+_GRACE_S: Final = 2.0
+_UNIX: Final = "unix:"
+#: Clients may ask every ten seconds whether the connection lives, calls or not.
+_MIN_PING_MS: Final = 10_000
+
+
+class Server:
+    """One server on one data directory: `start` binds, `load` makes it ready, `stop` drains and closes.
+
+    Args:
+        settings: in effect.
+        embedder: None makes the one that the settings name.
+        clock: None is the machine's.
+        resolve: says who calls; None: everybody is the one local user.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        embedder: Embedder | None = None,
+        clock: Clock | None = None,
+        resolve: IdentityResolver | None = None,
+    ) -> None:
+        """Make the parts; nothing is opened yet."""
+        self.address = ""
+        self._settings = settings
+        self.runner = Runner(settings, embedder or make_embedder(settings.embedder), clock)
+        limits = Limits(settings.server.default_deadline_s, settings.server.max_deadline_s)
+        self._edge = Edge(resolve or resolve_local, self.runner.admission, limits)
+        self._health = health_aio.HealthServicer()
+        self._lock: DataLock | None = None
+        self._grpc: grpc.aio.Server | None = None
+
+    async def start(self) -> str:
+        """Take the data directory, bind, and answer health checks with NOT_SERVING.
+
+        Returns:
+            The address that clients connect to; with the port that was found, where any was asked for.
+
+        Raises:
+            FailedPreconditionError: NOT_LOOPBACK, CANNOT_LISTEN, or what locking the data directory raises.
+        """
+        listen = self._settings.server.listen
+        require_loopback(listen)
+        self._lock = DataLock.acquire(self._settings.data)
+        server = self._grpc = grpc.aio.server(interceptors=[self._edge], options=self._options())
+        retrieval_service_pb2_grpc.add_RetrievalServiceServicer_to_server(RetrievalService(self.runner), server)
+        context_service_pb2_grpc.add_ContextServiceServicer_to_server(ContextService(self.runner), server)
+        admin_service_pb2_grpc.add_AdminServiceServicer_to_server(AdminService(self.runner), server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        health_name = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+        reflection.enable_server_reflection((*SERVICES, health_name, reflection.SERVICE_NAME), server)
+        await self._tell_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+        try:
+            port = server.add_insecure_port(listen)
+        except RuntimeError as error:
+            self._lock.release()
+            message = f"cannot listen on {listen}: is another server there?"
+            raise FailedPreconditionError("CANNOT_LISTEN", message, {"address": listen}) from error
+        await server.start()
+        self.address = listen if listen.startswith(_UNIX) else f"{listen.rpartition(':')[0]}:{port}"
+        self._lock.announce(self.address)
+        return self.address
+
+    async def load(self) -> None:
+        """Load the store and take calls; health turns SERVING. Raises what opening the store raises."""
+        await self.runner.load()
+        await self._tell_health(health_pb2.HealthCheckResponse.SERVING)
+        logger.info("serving address=%s", self.address)
+
+    async def stop(self, grace_s: float = _GRACE_S) -> None:
+        """Turn NOT_SERVING, let calls in work end for so many seconds, close the store; a second call does nothing."""
+        self.runner.admission.drain()
+        await self._health.enter_graceful_shutdown()
+        if self._grpc is not None:
+            await self._grpc.stop(grace_s)
+            self._grpc = None
+        await self.runner.close()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    async def _tell_health(self, status: int) -> None:
+        for name in ("", *SERVICES):
+            await self._health.set(name, status)
+
+    def _options(self) -> list[tuple[str, Any]]:
+        return [
+            ("grpc.max_receive_message_length", self._settings.server.max_message_bytes),
+            ("grpc.max_send_message_length", MAX_RESPONSE_BYTES),
+            ("grpc.so_reuseport", 0),  # two servers on one port would share its callers in silence
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.min_ping_interval_without_data_ms", _MIN_PING_MS),
+        ]
+
+
+def require_loopback(listen: str) -> None:
+    """Refuse an address that other machines reach: without keys nobody can say who calls.
+
+    Raises:
+        FailedPreconditionError: reason NOT_LOOPBACK.
+    """
+    if listen.startswith(_UNIX):
+        return
+    host = listen.rpartition(":")[0].strip("[]")
+    if host == "localhost":
+        return
+    try:
+        is_loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = False
+    if not is_loopback:
+        raise FailedPreconditionError(
+            "NOT_LOOPBACK",
+            f"without keys the server listens on loopback only (127.0.0.1, [::1], localhost, unix:PATH), not on {host}",
+            {"address": listen},
+        )
+
+
+async def run(server: Server, on_bound: Callable[[str], None] | None = None) -> None:
+    """Serve until SIGINT or SIGTERM.
+
+    Args:
+        server: not started yet.
+        on_bound: called with the address as soon as clients may connect.
+    """
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopping.set)
+    try:
+        address = await server.start()
+        if on_bound is not None:
+            on_bound(address)
+        await server.load()
+        await stopping.wait()
+    finally:
+        await server.stop()
+
+
+def serve(settings: Settings, on_bound: Callable[[str], None] | None = None) -> None:
+    """Make a server and serve until SIGINT or SIGTERM; blocking. Raises as `Server.start` and `Server.load`."""
+
+    async def main() -> None:
+        await run(Server(settings), on_bound)
+
+    with asyncio.Runner(loop_factory=_fast_loop()) as runner:
+        runner.run(main())
+
+
+def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return uvloop's loop where it is installed: an empty call takes about a third of the time."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
