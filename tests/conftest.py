@@ -1,0 +1,19 @@
+"""What all tests share: the same examples in every run, and compiled kernels kept in the repository."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+
+# Read when the kernels are imported, hence before any test module is. Not the user's folder: a test run leaves no trace.
+os.environ.setdefault("VIKING_CACHE_DIR", str(Path(__file__).resolve().parent.parent / ".cache"))
+
+# No deadlines and no health check by the clock: a busy machine is not a failure.
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+# Looks for what the fixed examples miss: HYPOTHESIS_PROFILE=explore. What it finds becomes an @example.
+settings.register_profile("explore", settings.get_profile("repeatable"), derandomize=False, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
