@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +15,7 @@ from viking_rpc.ingest.plan import plan_corpus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
 LEAF = {"uri": "viking://agent/skills/x/a.md", "context_type": "skill", "title": "A", "text": "Does a."}
 

@@ -122,7 +122,7 @@ def test_names_become_valid_and_distinct(tmp_path: Path) -> None:
 def test_one_file_and_no_file(tmp_path: Path) -> None:
     make(tmp_path, "a b.md")
     assert taken(tmp_path / "a b.md") == ["a b.md"]
-    with pytest.raises(NotFoundError, match="nothing.md"):
+    with pytest.raises(NotFoundError, match=r"nothing\.md"):
         walk(tmp_path / "nothing.md")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +11,9 @@ from tests.ingest.fakes import CountingEmbedder, MemoryTarget
 from viking_rpc.domain.context import Context, ContextType, Kind
 from viking_rpc.ingest.pipeline import ImportReport, run_import
 from viking_rpc.ingest.plan import IMPORT_TAG, plan_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TO = "viking://resources/docs"
 LONG = "# Manual\n\n" + "".join(f"## Part {i}\n\n{'words of the part ' * 20}\n\n" for i in range(5))
@@ -61,7 +64,7 @@ def test_a_folder_becomes_a_tree(folder: Path) -> None:
     assert (report.added, report.updated, report.unchanged, report.removed, report.n_files) == (13, 0, 0, 0, 5)
     assert target.n_batches == 4
     assert all(write.rows for write in target.writes.values())
-    mtime_us = os.stat(folder / "README.md").st_mtime_ns // 1000
+    mtime_us = (folder / "README.md").stat().st_mtime_ns // 1000
     assert target.writes[f"{TO}/README.md"].update_us == mtime_us
 
 

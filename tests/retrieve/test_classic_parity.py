@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime, timezone
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -24,8 +25,10 @@ from viking_rpc.domain.query import (
 from viking_rpc.domain.uri import Uri
 from viking_rpc.index.layout import build_snapshot
 from viking_rpc.index.records import NodeRecord
-from viking_rpc.index.snapshot import Snapshot
 from viking_rpc.retrieve.retriever import Retrieval
+
+if TYPE_CHECKING:
+    from viking_rpc.index.snapshot import Snapshot
 
 NO_TERMS = (np.empty(0, np.uint64), np.empty(0, np.float32))
 NOW_US = 1_780_000_000_000_000
@@ -34,7 +37,7 @@ CASES = list(load_cases())
 
 def to_us(text: str | None) -> int:
     """Turn a recorded time into microseconds; 0 when it is unknown."""
-    return int(datetime.fromisoformat(text).astimezone(timezone.utc).timestamp() * 1e6) if text else 0
+    return int(datetime.fromisoformat(text).astimezone(UTC).timestamp() * 1e6) if text else 0
 
 
 def snapshot_of(case: dict) -> Snapshot:
@@ -100,16 +103,16 @@ def test_classic_answers_as_recorded(case: dict) -> None:
         ),
         trace_level=TraceLevel.STEPS,
     )
-    retrieval = Retrieval(
-        snapshot, request, LOCAL, vector=request.query.vector, now_us=NOW_US, reranker=reranker
-    )
+    retrieval = Retrieval(snapshot, request, LOCAL, vector=request.query.vector, now_us=NOW_US, reranker=reranker)
     while not retrieval.advance(max_rounds=1):
         pass
     result = retrieval.result()
     expected = case["expected"]
     assert [match.display_uri for match in result.matches] == [uri for uri, _ in expected["matches"]]
     # a float32 cosine may lie on the other side of the fourth decimal's rounding edge
-    assert [match.score for match in result.matches] == pytest.approx([score for _, score in expected["matches"]], abs=6e-5)
+    assert [match.score for match in result.matches] == pytest.approx(
+        [score for _, score in expected["matches"]], abs=6e-5
+    )
     assert [step.uri for step in result.steps] == expected["expanded"]
     if reranker is not None:
         assert (reranker.n_calls, reranker.n_rows) == (case["rerank_calls"], case["rerank_documents"])

@@ -6,6 +6,7 @@ import copy
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import example, given, settings
@@ -15,9 +16,11 @@ from tests.store.trees import ACCOUNT, DIMENSIONS, NOW, directory, facts_of, fil
 from viking_rpc.domain.context import Kind, Level
 from viking_rpc.domain.uri import Uri
 from viking_rpc.errors import VikingError
-from viking_rpc.index.records import ChangeSet, NodeRecord
 from viking_rpc.store.database import Counts, Database, Delete, Move, PurgeExpired, Touch, Upsert
-from viking_rpc.store.operations import Operation
+
+if TYPE_CHECKING:
+    from viking_rpc.index.records import ChangeSet, NodeRecord
+    from viking_rpc.store.operations import Operation
 
 Segments = tuple[str, ...]
 
@@ -157,7 +160,7 @@ def test_random_histories(history: list[list[Operation]], lag: int) -> None:
             expected = copy.deepcopy(naive)
             try:
                 if len(set(uris)) < len(uris):
-                    raise ValueError(uris)
+                    raise ValueError(uris)  # noqa: TRY301 - refused like any other
                 for operation in operations:
                     expected.apply(operation, now)
             except ValueError:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from viking_rpc.errors import FailedPreconditionError
 from viking_rpc.store.lock import LOCK_NAME, DataLock
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _HOLDER = """
 import sys

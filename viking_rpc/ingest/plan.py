@@ -199,5 +199,5 @@ def _folder_title(path: Path) -> str:
 
 def _common_directory(uris: Sequence[str]) -> str:
     """Find the deepest directory that holds all URIs."""
-    shared = os.path.commonprefix([uri.rpartition("/")[0] + "/" for uri in uris])
-    return shared.rpartition("/")[0] if shared.count("/") > 2 else "viking://"
+    shared = os.path.commonprefix([uri.rpartition("/")[0] + "/" for uri in uris])  # noqa: RUF071 - cut at its last slash below
+    return shared.rpartition("/")[0] if shared.count("/") > "viking://".count("/") else "viking://"

@@ -81,7 +81,7 @@ def cut_section(title: str, text: str, limit: int, *, doc: str = "", slug: str =
         One section; its leaves hold every line that is not blank.
     """
     parts = [part for part in cut_parts(text, limit) if part.strip()]
-    if len(parts) < 2:
+    if len(parts) <= 1:
         return Section(title, parts[0] if parts else text, doc, (), slug, is_lead)
     numbered = enumerate(parts, 1)
     children = tuple(

@@ -19,6 +19,7 @@ _NAMES_TOKENS = 50  # of a directory's abstract, for the titles of its children
 _MIN_ENTRY_TOKENS = 12  # of an overview, for one child; more children than fit so are cut off
 _MARGIN_TOKENS = 30  # of an overview, for its title and the line that states the cut
 _MAX_CENTRAL = 20
+_SHORT = 3  # longer words in Latin letters are rarely function words
 _MAX_TERMS = 30  # a longer sentence gains nothing by its length
 
 
@@ -118,7 +119,7 @@ def _central_sentences(texts: Sequence[str]) -> list[str]:
     """Order the sentences of several texts, the ones that share most words with the other texts first."""
     sentences = [(sentence, set(terms(sentence))) for text in texts for sentence in split_sentences(text)]
     n_with = Counter(term for _, found in sentences for term in found)
-    shared = {term: n - 1 for term, n in n_with.items() if n > 1 and (len(term) > 3 or not term.isascii())}
+    shared = {term: n - 1 for term, n in n_with.items() if n > 1 and (len(term) > _SHORT or not term.isascii())}
     scored = [
         (-sum(shared.get(term, 0) for term in found) / max(len(found), _MAX_TERMS), i)
         for i, (_, found) in enumerate(sentences)

@@ -50,7 +50,7 @@ class Checkpoint:
     files: Mapping[str, Path] = field(default_factory=dict)
 
 
-def write_checkpoint(
+def write_checkpoint(  # noqa: PLR0913 - what a checkpoint holds, by keyword
     folder: Path,
     name: str,
     *,

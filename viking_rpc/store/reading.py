@@ -97,7 +97,7 @@ def read_context(
     return _context(connection.execute(query, {"key": key, "now": now_us}).fetchone(), parent)
 
 
-def read_children(
+def read_children(  # noqa: PLR0913 - whose children, and which of them by keyword
     connection: Connection,
     account_id: int,
     key: int,
