@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
@@ -42,14 +43,16 @@ def test_loopback_is_allowed(listen: str) -> None:
     require_loopback(listen)
 
 
-@pytest.mark.parametrize("listen", ["0.0.0.0:7654", "[::]:7654", "10.0.0.1:1", "example.org:80", "localhost.evil.org:1"])
+@pytest.mark.parametrize(
+    "listen", ["0.0.0.0:7654", "[::]:7654", "10.0.0.1:1", "example.org:80", "localhost.evil.org:1"]
+)
 async def test_what_others_can_reach_is_refused(tmp_path: Path, listen: str) -> None:
     server = Server(make_settings(tmp_path, listen=listen), embedder=TableEmbedder())
     with pytest.raises(FailedPreconditionError) as caught:
         await server.start()
     assert caught.value.reason == "NOT_LOOPBACK"
     await server.stop()
-    assert not list(tmp_path.iterdir())
+    assert not os.listdir(tmp_path)
 
 
 async def test_before_it_is_loaded_it_is_reachable_and_not_serving(tmp_path: Path) -> None:
