@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from viking_rpc.domain.access import check_targets, readable_roots, select_roots
@@ -38,18 +39,19 @@ def resolve_place(
     """
     key = (identity, request.scope, request.filter.exclude_uris)
     is_timeless = not _has_variables((*request.scope.target_uris, *request.filter.exclude_uris))
-    found = snapshot.memo.get(key) if is_timeless else None
-    if found is None:
+    found: tuple[Place, tuple[str, ...]] | None = snapshot.memo.get(key) if is_timeless else None  # type: ignore[assignment]
+    if found is None or any(_is_expired(snapshot, int(root), now_us) for root in found[0].roots):
         targets, violations = check_targets(request.scope.target_uris, identity, now_us)
         excluded, more = _check_excluded(request.filter.exclude_uris, identity, now_us)
         if violations or more:
             raise InvalidArgumentError.of((*violations, *more))
         scope = select_roots(targets, request.scope.types, identity)
-        _require(snapshot, targets)
-        found = (compile_place(snapshot, scope, excluded), tuple(str(root) for root in scope.roots))
+        _require(snapshot, targets, now_us)
+        visible = replace(scope, roots=tuple(root for root in scope.roots if _find(snapshot, root, now_us) >= 0))
+        found = (compile_place(snapshot, visible, excluded), tuple(str(root) for root in scope.roots))
         if is_timeless:
             snapshot.remember(key, found)
-    return found  # type: ignore[return-value]
+    return found
 
 
 def vector_of(snapshot: Snapshot, text: str, identity: Identity, now_us: int) -> NDArray[np.float32]:
@@ -62,7 +64,7 @@ def vector_of(snapshot: Snapshot, text: str, identity: Identity, now_us: int) ->
     parsed = check_uri(text, identity, now_us, "query.like_uri")
     if isinstance(parsed, Violation):
         raise InvalidArgumentError.of([parsed])
-    node = snapshot.find(parsed.uri) if readable_roots(identity).contains(parsed.uri) else -1
+    node = _find(snapshot, parsed.uri, now_us) if readable_roots(identity).contains(parsed.uri) else -1
     if node < 0:
         raise NotFoundError("CONTEXT_NOT_FOUND", f"{parsed.uri} does not exist", {"uri": str(parsed.uri)})
     for row in range(int(snapshot.tree.row_hi[node]) - 1, int(snapshot.tree.row_lo[node]) - 1, -1):
@@ -71,12 +73,25 @@ def vector_of(snapshot: Snapshot, text: str, identity: Identity, now_us: int) ->
     raise InvalidArgumentError.of([Violation("query.like_uri", f"{text} has no vector", "NO_VECTOR")])
 
 
-def _require(snapshot: Snapshot, targets: Sequence[Uri]) -> None:
+def _require(snapshot: Snapshot, targets: Sequence[Uri], now_us: int) -> None:
     """Refuse targets that do not exist; the tops of the tree may be empty."""
-    missing = [str(uri) for uri in targets if len(uri.segments) > _TOP_DEPTH and snapshot.find(uri) < 0]
+    missing = [str(uri) for uri in targets if len(uri.segments) > _TOP_DEPTH and _find(snapshot, uri, now_us) < 0]
     if missing:
         what = ", ".join(missing)
         raise NotFoundError("CONTEXT_NOT_FOUND", f"no such target: {what}", {"uris": what})
+
+
+def _find(snapshot: Snapshot, uri: Uri, now_us: int) -> int:
+    """Return the node of a URI, -1 when there is none or it cannot be seen any more."""
+    node = snapshot.find(uri)
+    return -1 if node >= 0 and _is_expired(snapshot, node, now_us) else node
+
+
+def _is_expired(snapshot: Snapshot, node: int, now_us: int) -> bool:
+    """Return whether a node, or a directory above it, is expired."""
+    if not snapshot.has_expiry:
+        return False
+    return any(0 < int(snapshot.tree.expire_us[above]) <= now_us for above in snapshot.path(node))
 
 
 def _has_variables(texts: Iterable[str]) -> bool:

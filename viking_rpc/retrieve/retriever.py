@@ -16,7 +16,7 @@ from viking_kernels.hotness import hotness
 from viking_kernels.scan import N_SCAN_COUNTS, SCAN_FILTERED, SCAN_MATCHED, SCAN_ROWS, scan_rows
 
 from viking_rpc.domain.context import ContextType
-from viking_rpc.domain.query import Mode, Profile, TraceLevel
+from viking_rpc.domain.query import Filter, Mode, Profile, TraceLevel
 from viking_rpc.domain.trace import AnswerWarning, EmptyReason, RetrieveResult, RetrieveStats, StopReason
 from viking_rpc.index.pools import best_first, make_pool
 from viking_rpc.index.scopes import make_conditions
@@ -102,6 +102,7 @@ class Retrieval:
         self.request = request
         self.parameters = resolve_parameters(request.options, self._settings.presets)
         self.now_us = now_us
+        self._identity = identity
         self.warnings: list[AnswerWarning] = []
         self.stop_reason: StopReason | None = None
         self._is_classic = request.options.profile == Profile.CLASSIC
@@ -138,7 +139,14 @@ class Retrieval:
         limit = self.request.limit
         if self._is_classic:
             return self._scan_rows(self._conditions, max(limit, self.parameters.global_top_k))
-        return self._find_seeds(limit, 0, max(self._settings.n_flat_candidates, 4 * limit))
+        n_candidates = max(self._settings.n_flat_candidates, 4 * limit)
+        seeds = self._find_seeds(limit, 0, n_candidates)
+        is_told = seeds.path != "exact" or seeds.n_matched <= limit or self._n_passing(seeds.matches) < limit
+        if self._threshold is None or is_told:
+            return seeds
+        # the whole limit passes: how many more do, and which is the best that does not, only a ranking of all can tell
+        ranked = self._find_seeds(seeds.n_matched, 0, n_candidates)
+        return replace(ranked, rows_scored=seeds.rows_scored + ranked.rows_scored)
 
     def _start_descent(self) -> Seeds:
         """THINKING: find starting points and queue them."""
@@ -262,9 +270,9 @@ class Retrieval:
             n_filtered = seeds.n_filtered
         else:
             totals = descent.totals
-            found = self._finish(_read(descent.pool))
+            found = self._finish(_read(descent.pool, best_first(descent.pool)))
             n_matched, n_cut, best_cut = totals.n_matched, totals.n_cut, totals.best_cut
-            n_filtered = totals.n_filtered
+            n_filtered = max(totals.n_filtered, seeds.n_filtered)  # the walk does not count its roots
         has_steps = self.request.trace_level >= TraceLevel.STEPS
         matches = tuple(self._hydrator.match(one, has_steps=has_steps) for one in found)
         return RetrieveResult(
@@ -275,7 +283,7 @@ class Retrieval:
             stats=self._stats(n_filtered),
             steps=descent.steps(self._hydrator) if descent is not None else (),
             warnings=tuple(self.warnings),
-            empty_reason=_empty_reason(n_matches=len(matches), n_cut=n_cut, n_filtered=n_filtered),
+            empty_reason=EmptyReason.NONE if matches else self._empty_reason(n_cut=n_cut, n_filtered=n_filtered),
             total_matched=n_matched,
             best_below_threshold=best_cut if n_cut else None,
         )
@@ -300,21 +308,41 @@ class Retrieval:
         Returns:
             (matches, nodes that matched as far as is known, nodes cut, the best score that was cut).
         """
-        found = _read(self._seeds.matches)
-        threshold = self._threshold
-        if threshold is None:
-            passing = found
-        else:
-            at = float(np.float32(threshold))
-            passing = [one for one in found if one.own > at or (self.request.options.score_gte and one.own == at)]
-        cut = found[len(passing) :]
-        n_matched = len(passing) if cut else self._seeds.n_matched
-        if self._is_classic:
-            best_row: dict[int, Found] = {}
-            for one in passing:
-                best_row.setdefault(one.node, one)
-            passing = list(best_row.values())[: self.request.limit]
-        return passing, n_matched, len(cut), cut[0].own if cut else float("-inf")
+        pool = self._seeds.matches
+        slots, n_passing = best_first(pool), self._n_passing(pool)
+        n_cut = len(slots) - n_passing
+        best_cut = float(pool.score[slots[n_passing]]) if n_cut else float("-inf")
+        if not self._is_classic:
+            n_matched = self._seeds.n_matched if self._threshold is None else n_passing
+            return _read(pool, slots[: min(n_passing, self.request.limit)]), n_matched, n_cut, best_cut
+        best_row: dict[int, Found] = {}
+        for one in _read(pool, slots[:n_passing]):
+            best_row.setdefault(one.node, one)
+        return list(best_row.values())[: self.request.limit], len(best_row), n_cut, best_cut
+
+    def _n_passing(self, pool: Pool) -> int:
+        """Return how many entries of a flat search's pool pass the threshold."""
+        score = pool.score[pool.heap[: pool.size[0]]]
+        if self._threshold is None:
+            return len(score)
+        at = np.float32(self._threshold)
+        return int(np.count_nonzero(score >= at if self.request.options.score_gte else score > at))
+
+    def _empty_reason(self, *, n_cut: int, n_filtered: int) -> EmptyReason:
+        """Say why there are no matches."""
+        if n_cut:
+            return EmptyReason.BELOW_THRESHOLD
+        return EmptyReason.FILTERED_OUT if n_filtered or self._is_left_out() else EmptyReason.NO_CONTEXTS
+
+    def _is_left_out(self) -> bool:
+        """Return whether the scope holds something to score, all of it in excluded subtrees."""
+        if not self.request.filter.exclude_uris:
+            return False
+        request = replace(self.request, filter=Filter())
+        place, _ = resolve_place(self.snapshot, request, self._identity, self.now_us)
+        conditions = make_conditions(self.snapshot, place, request.filter, (), (), self.now_us)
+        nothing = SeedParameters(n_matches=0, n_directories=0, max_exact_rows=0, n_candidates=0, is_exact=True)
+        return find_seeds(self.snapshot, place, conditions, self._question, nothing).rows_scored > 0
 
     def _stats(self, n_filtered: int) -> RetrieveStats:
         """Say what the retrieval cost."""
@@ -340,21 +368,11 @@ class Retrieval:
         )
 
 
-def _read(pool: Pool) -> list[Found]:
-    """Return a pool's entries, best first."""
-    slots = best_first(pool)
+def _read(pool: Pool, slots: NDArray[np.int64]) -> list[Found]:
+    """Return the entries in some slots of a pool."""
     columns = (pool.node, pool.row, pool.step, pool.score)
     parts = pool.parts[slots].tolist()
     return [
         Found(node, row, step, score, *part)
         for node, row, step, score, part in zip(*(column[slots].tolist() for column in columns), parts, strict=True)
     ]
-
-
-def _empty_reason(*, n_matches: int, n_cut: int, n_filtered: int) -> EmptyReason:
-    """Say why there are no matches."""
-    if n_matches:
-        return EmptyReason.NONE
-    if n_cut:
-        return EmptyReason.BELOW_THRESHOLD
-    return EmptyReason.FILTERED_OUT if n_filtered else EmptyReason.NO_CONTEXTS
