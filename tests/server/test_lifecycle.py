@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
@@ -31,6 +30,11 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 RETRIEVE = pb.RetrieveRequest(query=pb.Query(text="x"))
 
 
+def is_empty(folder: Path) -> bool:
+    """Return whether a folder has nothing in it."""
+    return not any(folder.iterdir())
+
+
 async def health(server: Server, service: str = "") -> Any:
     """Return the health of a service."""
     async with grpc.aio.insecure_channel(server.address) as channel:
@@ -52,7 +56,7 @@ async def test_what_others_can_reach_is_refused(tmp_path: Path, listen: str) -> 
         await server.start()
     assert caught.value.reason == "NOT_LOOPBACK"
     await server.stop()
-    assert not os.listdir(tmp_path)
+    assert is_empty(tmp_path)
 
 
 async def test_before_it_is_loaded_it_is_reachable_and_not_serving(tmp_path: Path) -> None:
