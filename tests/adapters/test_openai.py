@@ -86,6 +86,8 @@ def test_shuffled_entries_are_put_in_the_order_of_their_index() -> None:
 def test_entries_without_any_index_keep_their_order() -> None:
     with embedding(lambda _, body: ok([{"embedding": e["embedding"]} for e in entries_of(body)])) as (_, embedder):
         np.testing.assert_allclose(embedder.embed_texts(["a", "bb"]), [unit("a"), unit("bb")], rtol=1e-6)
+        titled = embedder.embed_texts(["a", "bb"], ["T", ""], [0.2, 0.2])
+        np.testing.assert_allclose(titled, [unit("T\na"), unit("bb")], rtol=1e-6)
 
 
 def test_base64_vectors_are_read() -> None:

@@ -1,10 +1,10 @@
-"""Splitting texts and scaling vectors."""
+"""Joining titles, splitting texts and scaling vectors."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from viking_rpc.adapters.texts import scale_to_unit, split_text
+from viking_rpc.adapters.texts import scale_to_unit, split_text, with_titles
 
 
 @given(st.text("ab \n\u4e2d", max_size=200), st.integers(1, 40))
@@ -17,6 +17,11 @@ def test_parts_are_the_whole_text_and_short_enough(text: str, max_chars: int) ->
 def test_parts_end_where_the_text_has_its_best_break() -> None:
     text = "one two three\n\nfour five\nsix seven eight nine ten"
     assert list(split_text(text, 24)) == ["one two three\n\n", "four five\nsix seven ", "eight nine ten"]
+
+
+def test_titles_go_in_front_of_their_texts() -> None:
+    assert with_titles(["a", "b"], ["T", ""]) == ["T\na", "b"]
+    assert with_titles(["a"], None) == ["a"]
 
 
 @given(st.lists(st.lists(st.floats(-(2.0**99), 2.0**99, width=32), min_size=3, max_size=3), max_size=4))

@@ -43,6 +43,14 @@ def oracle(text: str, weights: NDArray[np.float64] | None = None) -> NDArray[np.
     return vector
 
 
+def stored_oracle(text: str) -> NDArray[np.float64]:
+    """Return what a stored text is embedded to: subword i counts 1 / (1 + i / 64)."""
+    ids = TOKENIZER.encode(text, add_special_tokens=False).ids if text.strip() else []
+    total = (MATRIX[ids] / (1 + np.arange(len(ids)) / 64)[:, None]).sum(axis=0)
+    vector: NDArray[np.float64] = total / (np.linalg.norm(total) or 1.0)
+    return vector
+
+
 def test_is_an_embedder() -> None:
     assert isinstance(EMBEDDER, Embedder)
     assert (EMBEDDER.dimensions, EMBEDDER.is_inline) == (256, True)
@@ -65,7 +73,19 @@ def test_a_text_has_one_vector_whatever_is_beside_it(texts: list[str]) -> None:
     assert vectors.dtype == np.float32
     assert vectors.flags.c_contiguous
     for text, vector in zip(texts, vectors, strict=True):
-        np.testing.assert_array_equal(vector, EMBEDDER.embed_query(text))
+        np.testing.assert_array_equal(vector, EMBEDDER.embed_texts([text])[0])
+        np.testing.assert_allclose(vector, stored_oracle(text), atol=2e-6)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(TEXTS, TEXTS, st.sampled_from([0.0, 0.2, 0.5, 1.0])), max_size=6))
+def test_a_title_makes_its_share_of_the_vector(entries: list[tuple[str, str, float]]) -> None:
+    texts, titles, shares = [list(column) for column in zip(*entries, strict=True)] or ([], [], [])
+    vectors = EMBEDDER.embed_texts(texts, titles, shares)
+    for vector, text, title, share in zip(vectors, texts, titles, shares, strict=True):
+        mixed = (1 - share) * stored_oracle(text) + share * stored_oracle(title)
+        if np.linalg.norm(mixed) > 0.1 or not mixed.any():
+            np.testing.assert_allclose(vector, mixed / (np.linalg.norm(mixed) or 1), atol=2e-5)
 
 
 WORDS = st.tuples(
@@ -89,8 +109,14 @@ def test_cutting_a_long_text_changes_no_subword(words: list[tuple[str, str]], si
 def test_the_end_of_a_long_text_counts(text: str) -> None:
     tail = " zebra umbrella" * 5_000
     whole, head = EMBEDDER.embed_texts([text + tail, text])
-    assert whole @ head < 0.99
-    np.testing.assert_allclose(whole, oracle(text + tail), atol=1e-4)
+    assert whole @ head < 0.999
+    np.testing.assert_allclose(whole, stored_oracle(text + tail), atol=1e-4)
+
+
+def test_the_beginning_of_a_text_counts_more() -> None:
+    first, last = "How to bake bread. ", "Cluster quotas and limits. "
+    early, late = EMBEDDER.embed_texts([first * 20 + last * 20, last * 20 + first * 20]) @ EMBEDDER.embed_query(first)
+    assert early > late
 
 
 def test_blank_texts_are_zero() -> None:

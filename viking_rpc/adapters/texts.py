@@ -1,4 +1,4 @@
-"""What every embedder does with texts and vectors: refuse broken text, split long text, scale rows to unit length."""
+"""What embedders do with texts and vectors: refuse broken text, join titles, split long text, scale to unit length."""
 
 from __future__ import annotations
 
@@ -35,6 +35,13 @@ def _is_encodable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def with_titles(texts: Sequence[str], titles: Sequence[str] | None) -> Sequence[str]:
+    """Put each text's title on a line before it; None or an empty title adds nothing."""
+    if titles is None:
+        return texts
+    return [f"{title}\n{text}" if title else text for title, text in zip(titles, texts, strict=True)]
 
 
 def split_text(text: str, max_chars: int) -> Iterator[str]:

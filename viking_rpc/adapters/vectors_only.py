@@ -28,13 +28,15 @@ class VectorsOnly:
         self.dimensions = dimensions
         self.model = model or "none"
 
-    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed_texts(
+        self, texts: Sequence[str], titles: Sequence[str] | None = None, title_shares: Sequence[float] | None = None
+    ) -> NDArray[np.float32]:
         """Refuse.
 
         Raises:
             FailedPreconditionError: reason NO_EMBEDDER.
         """
-        del texts
+        del texts, titles, title_shares
         raise _no_embedder(self.dimensions)
 
     def embed_query(self, text: str, timeout_s: float | None = None) -> NDArray[np.float32]:

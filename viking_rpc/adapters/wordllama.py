@@ -28,6 +28,9 @@ _WORDS = f"{_SPACE}*[^{_SPACE}\\n]+|{_SPACE}+|\\n"
 _SEGMENT_CHARS = 32_768
 _BATCH_CHARS = 262_144
 _POOL_TOKENS = 1_024
+#: A subword at this position of a stored text counts half as much as the first; see docs/scores.md. Part of the model's
+#: name, for vectors of another recipe do not compare.
+_HALF_POSITION = 64
 
 
 class WordLlamaEmbedder:
@@ -53,7 +56,7 @@ class WordLlamaEmbedder:
         vocabulary = require_file(folder / "tokenizers" / "l2_supercat_tokenizer_config.json", embedder=_NAME)
         self._matrix = _read_matrix(weights)
         self._tokenizer = _read_tokenizer(vocabulary)
-        self._model = "wordllama-l2-supercat-256"
+        self._model = f"wordllama-l2-supercat-256-h{_HALF_POSITION}"
         if token_weights is not None:
             factors = _require_weights(token_weights, len(self._matrix))
             # Rows are scaled once, here: weighting costs a query nothing. A store must see that this is another model.
@@ -70,25 +73,35 @@ class WordLlamaEmbedder:
         """Return the length of its vectors."""
         return int(self._matrix.shape[1])
 
-    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed_texts(
+        self, texts: Sequence[str], titles: Sequence[str] | None = None, title_shares: Sequence[float] | None = None
+    ) -> NDArray[np.float32]:
         """Embed texts that are stored, each as a whole, however long; memory is bounded by batches.
 
+        A subword counts 1 / (1 + i / 64) at position i: the beginning says most often what a text is about, the rest
+        still counts. The vector is share * title + (1 - share) * text, both of unit length.
+
+        Args:
+            texts: without their titles.
+            titles: one for each text, empty where it has none.
+            title_shares: one for each title, in [0, 1]; None: 0.5 each.
+
         Returns:
-            float32[n_texts, dimensions], C order, rows of unit length; all zero where a text is blank.
+            float32[n_texts, dimensions], C order, rows of unit length; all zero where text and title are blank.
 
         Raises:
-            InvalidArgumentError: a text has an unpaired surrogate.
+            InvalidArgumentError: a text or title has an unpaired surrogate.
         """
-        require_encodable(texts)
-        vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
-        for batch in _batches(texts):
-            encodings = self._tokenizer.encode_batch_fast([part for _, part in batch], add_special_tokens=False)
-            for (i, _), encoding in zip(batch, encodings, strict=True):
-                self._pool(encoding.ids, vectors[i])
+        vectors = self._pool_texts(texts)
+        if titles is not None:
+            share = np.full(len(texts), 0.5) if title_shares is None else np.asarray(title_shares)
+            share = share.astype(np.float32)
+            vectors *= (1 - share)[:, None]
+            vectors += self._pool_texts(titles) * share[:, None]
         return scale_to_unit(vectors)
 
     def embed_query(self, text: str, timeout_s: float | None = None) -> NDArray[np.float32]:
-        """Embed a query: float32[dimensions]; the same vector as `embed_texts` gives. `timeout_s` is not needed."""
+        """Embed a query: float32[dimensions]; all its subwords count alike. `timeout_s` is not needed."""
         del timeout_s
         require_encodable([text])
         vector = np.zeros(self.dimensions, dtype=np.float32)
@@ -100,6 +113,22 @@ class WordLlamaEmbedder:
     async def embed_query_async(self, text: str, timeout_s: float | None = None) -> NDArray[np.float32]:
         """Embed a query; it takes microseconds, so it runs where it is called."""
         return self.embed_query(text, timeout_s)
+
+    def _pool_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return float32[n_texts, dimensions], each text pooled with falling weights, of unit length or zero."""
+        require_encodable(texts)
+        vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        n_pooled = [0] * len(texts)
+        for batch in _batches(texts):
+            encodings = self._tokenizer.encode_batch_fast([part for _, part in batch], add_special_tokens=False)
+            for (i, _), encoding in zip(batch, encodings, strict=True):
+                ids = encoding.ids
+                for lo in range(0, len(ids), _POOL_TOKENS):
+                    taken = self._matrix.take(ids[lo : lo + _POOL_TOKENS], axis=0)
+                    position = np.arange(n_pooled[i], n_pooled[i] + len(taken), dtype=np.float32)
+                    vectors[i] += (1 / (1 + position / _HALF_POSITION)) @ taken
+                    n_pooled[i] += len(taken)
+        return scale_to_unit(vectors)
 
     def _pool(self, ids: Sequence[int], out: NDArray[np.float32]) -> None:
         # The sum serves as the mean: the vector is scaled to unit length in the end.

@@ -28,11 +28,19 @@ class Embedder(Protocol):
     def is_inline(self) -> bool:
         """Return whether a query takes microseconds, so that an event loop may call `embed_query` directly."""
 
-    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed_texts(
+        self, texts: Sequence[str], titles: Sequence[str] | None = None, title_shares: Sequence[float] | None = None
+    ) -> NDArray[np.float32]:
         """Embed texts that are stored.
 
+        Args:
+            texts: without their titles.
+            titles: one for each text, empty where it has none; None: no text has one.
+            title_shares: for each text how much of its vector the title makes, in [0, 1], given with `titles`. Models
+                that read a text in context put the title in front and ignore it.
+
         Returns:
-            float32[n_texts, dimensions], C order, rows of unit length; all zero where a text has nothing to embed.
+            float32[n_texts, dimensions], C order, rows of unit length; all zero where there is nothing to embed.
 
         Raises:
             UnavailableError: the model does not answer.
