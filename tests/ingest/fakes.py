@@ -28,7 +28,11 @@ class CountingEmbedder:
     def __init__(self) -> None:
         self.texts: list[str] = []
 
-    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed_texts(
+        self, texts: Sequence[str], titles: Sequence[str] | None = None, title_shares: Sequence[float] | None = None
+    ) -> NDArray[np.float32]:
+        del title_shares
+        texts = [f"{title}\n{text}" for title, text in zip(titles or [""] * len(texts), texts, strict=True)]
         self.texts += texts
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
         for i, text in enumerate(texts):

@@ -30,7 +30,12 @@ def test_everything_is_read(tmp_path: Path) -> None:
     write(
         tmp_path,
         "corpus.jsonl.gz",
-        [LEAF, "", {**LEAF, "uri": "viking://agent/skills/x/b.md", "updated_at": "2026-01-02T00:00:00Z"}],
+        [
+            LEAF,
+            "",
+            {**LEAF, "uri": "viking://agent/skills/x/b.md", "updated_at": "2026-01-02T00:00:00Z"},
+            {**LEAF, "uri": "viking://agent/skills/x/c.md", "updated_at": "1958-01-09"},
+        ],
     )
     write(tmp_path, "dirs.jsonl.gz", [{"uri": "viking://agent/skills/x", "title": "X", "text": "All x."}])
     write(
@@ -40,7 +45,7 @@ def test_everything_is_read(tmp_path: Path) -> None:
     )
     (tmp_path / "qrels.tsv").write_text("q\tviking://agent/skills/x/a.md\t2\n")
     leaves = list(corpus.read_leaves(tmp_path))
-    assert [leaf.update_us for leaf in leaves] == [None, 1_767_312_000_000_000]
+    assert [leaf.update_us for leaf in leaves] == [None, 1_767_312_000_000_000, 1]
     assert leaves[0].type is ContextType.SKILL
     assert [query.target_uri for query in corpus.read_queries(tmp_path)] == ["viking://agent", ""]
     assert list(corpus.read_judgments(tmp_path)) == [corpus.Judgment("q", "viking://agent/skills/x/a.md", 2)]
@@ -50,6 +55,7 @@ def test_everything_is_read(tmp_path: Path) -> None:
         ("viking://agent/skills/x", Kind.DIRECTORY),
         ("viking://agent/skills/x/a.md", Kind.FILE),
         ("viking://agent/skills/x/b.md", Kind.FILE),
+        ("viking://agent/skills/x/c.md", Kind.FILE),
     ]
     assert plan.contexts[0].abstract == "All x."
     assert plan.contexts[0].title == "X"

@@ -152,7 +152,8 @@ def _time(record: dict[str, Any], path: Path, i: int) -> int | None:
         time = datetime.fromisoformat(value)
     except (TypeError, ValueError) as error:
         raise _bad(path, i, f"updated_at {value!r} is no ISO 8601 time") from error
-    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1_000_000)
+    # A store's times begin in 1970, and its 0 is no time: older texts are of the first moment.
+    return max(int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1_000_000), 1)
 
 
 def _bad(path: Path, i: int, what: str) -> InvalidArgumentError:

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from viking_rpc.domain.context import Kind, Level, Row
-from viking_rpc.index.text import count_terms
+from viking_rpc.index.text import TermCounts, count_terms, merge_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from viking_rpc.domain.ports import Embedder
     from viking_rpc.ingest.tree import PlannedContext
+
+#: How much of a row's vector its title makes: an overview is a list of many things, its title says what holds them
+#: together. See docs/scores.md; a store does not notice when these or the weight change: import its contents again.
+TITLE_SHARE: Mapping[Level, float] = {Level.ABSTRACT: 0.2, Level.OVERVIEW: 0.5, Level.DETAIL: 0.2}
+#: How often a term of the title counts.
+TITLE_WEIGHT = 2.0
 
 
 def row_texts(context: PlannedContext) -> list[tuple[Level, str, str]]:
@@ -31,9 +41,9 @@ def row_texts(context: PlannedContext) -> list[tuple[Level, str, str]]:
     return [(level, title, _without_title(text, title)) for level, text in texts if text or level is Level.DETAIL]
 
 
-def join_row(title: str, text: str) -> str:
-    """Return the one text that is embedded and counted for a row."""
-    return f"{title}\n{text}" if title else text
+def count_row(title: str, text: str) -> TermCounts:
+    """Count the terms of a row; those of its title count twice."""
+    return merge_counts([(count_terms(title), TITLE_WEIGHT), (count_terms(text), 1.0)])
 
 
 def make_rows(contexts: Sequence[PlannedContext], embedder: Embedder) -> list[tuple[Row, ...]]:
@@ -50,17 +60,26 @@ def make_rows(contexts: Sequence[PlannedContext], embedder: Embedder) -> list[tu
         UnavailableError, FailedPreconditionError: what the embedder raises.
     """
     texts_of = [row_texts(context) for context in contexts]
-    texts = [join_row(title, text) for entries in texts_of for _, title, text in entries]
-    vectors = iter(embedder.embed_texts(texts)) if texts else iter(())
-    joined = iter(texts)
+    vectors = iter(embed_rows([entry for entries in texts_of for entry in entries], embedder))
     rows = []
     for entries in texts_of:
         made = []
-        for level, _, _ in entries:
-            terms = count_terms(next(joined))
+        for level, title, text in entries:
+            terms = count_row(title, text)
             made.append(Row(level, next(vectors).copy(), terms.hashes, terms.frequencies))
         rows.append(tuple(made))
     return rows
+
+
+def embed_rows(entries: Sequence[tuple[Level, str, str]], embedder: Embedder) -> NDArray[np.float32]:
+    """Embed rows given as (level, title, text): float32[n_entries, dimensions]. Raises what the embedder raises."""
+    if not entries:
+        return np.empty((0, embedder.dimensions), np.float32)
+    return embedder.embed_texts(
+        [text for _, _, text in entries],
+        [title for _, title, _ in entries],
+        [TITLE_SHARE[level] for level, _, _ in entries],
+    )
 
 
 def _without_title(text: str, title: str) -> str:
