@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,10 @@ from viking_rpc.domain.context import ContextType, Kind
 from viking_rpc.domain.uri import SCHEME
 from viking_rpc.index.blobs import Texts
 from viking_rpc.index.growing import Growing, RowBuffers
-from viking_rpc.index.lexicon import build_postings, build_vocabulary, weigh
+from viking_rpc.index.lexicon import build_postings, build_vocabulary, digest_terms, mean_lengths, weigh
 from viking_rpc.index.records import ROOT_KEY, NodeRecord
 from viking_rpc.index.snapshot import Snapshot
+from viking_rpc.index.subtree import add_subtrees
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -42,8 +44,11 @@ def build_snapshot(records: Iterable[NodeRecord], *, revision: int, dimensions: 
     row_lo = np.zeros(n + 1, np.int32)
     np.cumsum([len(rows) for rows in rows_of_node], out=row_lo[1:])
     flat = [row for rows in rows_of_node for row in rows]
-    vocabulary = build_vocabulary(flat)
-    lists = weigh(flat, vocabulary)
+    level = np.fromiter((row.level for row in flat), np.uint8, len(flat))
+    vocabulary, counts = build_vocabulary(flat)
+    counts = add_subtrees(counts, level, row_lo, parent, depth)
+    vocabulary = replace(vocabulary, mean_length=mean_lengths(counts, level))
+    lists = weigh(counts, level, vocabulary.mean_length)
     vectors = np.empty((len(flat), dimensions), np.float32)
     for i, row in enumerate(flat):
         vectors[i] = row.vector
@@ -81,7 +86,7 @@ def build_snapshot(records: Iterable[NodeRecord], *, revision: int, dimensions: 
         tree=tree,
         rows=Rows(
             vectors=buffers.vectors.view(),
-            level=frozen(np.fromiter((row.level for row in flat), np.uint8, len(flat))),
+            level=frozen(level),
             node=frozen(np.repeat(np.arange(n, dtype=np.int32), np.diff(row_lo))),
             term_lo=frozen(lists.offset[:-1]),
             term_hi=frozen(lists.offset[1:]),
@@ -90,6 +95,7 @@ def build_snapshot(records: Iterable[NodeRecord], *, revision: int, dimensions: 
         ),
         postings=build_postings(lists, len(vocabulary)),
         base_row=frozen(row_lo),
+        digest=frozen(digest_terms(flat)),
         key=frozen(keys),
         version=frozen(np.fromiter((r.version for r in ordered), np.int64, n)),
         names=Texts.pack(r.name.encode() for r in ordered),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from viking_kernels.arrays import Postings, frozen
 
+from viking_rpc.domain.context import Level
 from viking_rpc.index.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -17,11 +18,35 @@ if TYPE_CHECKING:
 
     from viking_rpc.domain.context import Row
 
-#: Saturation of repeated terms, and how much a long row is discounted. See docs/algorithm.md for how they were fitted.
-K1 = 1.2
+#: Saturation of repeated terms, and how much a long row is discounted. See docs/scores.md for how they were fitted.
+K1 = 3.0
 B = 0.75
 #: Mean length of rows at L0, L1 and L2 while an account has none: the middle of several real corpora.
 _USUAL_LENGTH = (32.0, 128.0, 128.0)
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowCounts:
+    """How often the terms of some rows occur.
+
+    Args:
+        offset: int64[n_rows + 1], where each row's terms begin.
+        term_id: int32[n].
+        count: float32[n], > 0.
+    """
+
+    offset: NDArray[np.int64]
+    term_id: NDArray[np.int32]
+    count: NDArray[np.float32]
+
+    def row(self) -> NDArray[np.int32]:
+        """Return int32[n], the row of each entry."""
+        return np.repeat(np.arange(len(self.offset) - 1, dtype=np.int32), np.diff(self.offset))
+
+    def length(self) -> NDArray[np.float64]:
+        """Return float64[n_rows], the sum of each row's counts."""
+        return _sum_slices(self.count.astype(np.float64), self.offset)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,42 +64,58 @@ class TermLists:
     weight: NDArray[np.float32]
 
 
-def build_vocabulary(rows: Sequence[Row]) -> Vocabulary:
-    """Count the terms of the base rows."""
-    counts = [row.terms for row in rows]
-    hashes, n_rows_of_term = np.unique(
-        np.concatenate(counts) if counts else np.empty(0, np.uint64), return_counts=True
-    )
-    mean_length = np.array(_USUAL_LENGTH, np.float32)
-    for level in range(3):
-        lengths = [float(row.term_counts.sum()) for row in rows if row.level == level and len(row.terms)]
-        if lengths:
-            mean_length[level] = np.mean(lengths)
-    n_rows = sum(1 for row in rows if len(row.terms))
-    return Vocabulary(frozen(hashes), frozen(n_rows_of_term.astype(np.int32)), n_rows, frozen(mean_length))
+def build_vocabulary(rows: Sequence[Row]) -> tuple[Vocabulary, RowCounts]:
+    """Number the terms of the base rows, and count in how many rows of files each occurs.
+
+    Rarity is that of files: a directory's row repeats what files say, and with the terms of its subtree it would hold
+    every word. Where an account has no row of a file with terms, all rows count.
+
+    Returns:
+        The vocabulary, its mean lengths those of the rows' own terms; and the counts of all rows by its ids.
+    """
+    offset, joined, count = _join(rows)
+    hashes, term_id = np.unique(joined, return_inverse=True)
+    counts = RowCounts(offset, term_id.astype(np.int32).reshape(-1), count)
+    has_terms = np.diff(offset) > 0
+    level = _levels(rows)
+    is_told = has_terms & (level == Level.DETAIL)
+    if not is_told.any():
+        is_told = has_terms
+    held = np.bincount(counts.term_id[is_told[counts.row()]], minlength=len(hashes)).astype(np.int32)
+    vocabulary = Vocabulary(frozen(hashes), frozen(held), int(is_told.sum()), mean_lengths(counts, level))
+    return vocabulary, counts
 
 
-def weigh(rows: Sequence[Row], vocabulary: Vocabulary) -> TermLists:
+def mean_lengths(counts: RowCounts, level: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Return float32[3], by level the mean length of the rows that hold terms; a usual one where there are none."""
+    mean = np.array(_USUAL_LENGTH, np.float32)
+    length = counts.length()
+    for i in range(len(mean)):
+        lengths = length[(level == i) & (length > 0)]
+        if len(lengths):
+            mean[i] = lengths.mean()
+    return frozen(mean)
+
+
+def count_rows(rows: Sequence[Row], vocabulary: Vocabulary) -> RowCounts:
+    """Return the counts of rows whose terms the vocabulary knows."""
+    offset, joined, count = _join(rows)
+    return RowCounts(offset, vocabulary.ids_of(joined), count)
+
+
+def weigh(counts: RowCounts, level: NDArray[np.uint8], mean_length: NDArray[np.float32]) -> TermLists:
     """Weigh the terms of rows: tf / (tf + k1 * (1 - b + b * length / mean length)), BM25 without its constant k1 + 1.
 
     Args:
-        rows: their terms are known to the vocabulary.
-        vocabulary: gives ids and mean lengths.
+        counts: of the rows.
+        level: uint8[n_rows].
+        mean_length: float32[3], > 0, by level.
     """
-    offset = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum([len(row.terms) for row in rows], out=offset[1:])
-    if not offset[-1]:
-        return TermLists(offset, np.empty(0, np.int32), np.empty(0, np.float32))
-    n_terms = np.diff(offset)
-    ids = vocabulary.ids_of(np.concatenate([row.terms for row in rows]))
-    counts = np.concatenate([row.term_counts for row in rows]).astype(np.float32)
-    length = np.array([row.term_counts.sum() for row in rows], np.float32)
-    mean = vocabulary.mean_length[np.array([row.level for row in rows], np.int64)]
-    norm = (K1 * (1 - B + B * length / mean)).astype(np.float32)
-    weight = counts / (counts + np.repeat(norm, n_terms))
-    # ids ascend with hashes for base terms only, so rows with fresh terms need a sort; one sort for all is simplest
-    order = np.lexsort((ids, np.repeat(np.arange(len(rows)), n_terms)))
-    return TermLists(offset, ids[order], weight[order].astype(np.float32))
+    norm = (K1 * (1 - B + B * counts.length() / mean_length[level])).astype(np.float32)
+    weight = counts.count / (counts.count + np.repeat(norm, np.diff(counts.offset)))
+    # ids ascend with hashes for base terms only, so rows with fresh terms need a sort
+    order = np.argsort(_row_major(counts.row(), counts.term_id), kind="stable")  # linear where they ascend already
+    return TermLists(counts.offset, counts.term_id[order], weight[order].astype(np.float32))
 
 
 def build_postings(lists: TermLists, n_terms: int) -> Postings:
@@ -84,3 +125,38 @@ def build_postings(lists: TermLists, n_terms: int) -> Postings:
     lo = np.zeros(n_terms + 1, np.int64)
     np.cumsum(np.bincount(lists.term_id, minlength=n_terms), out=lo[1:])
     return Postings(frozen(lo), frozen(row[order]), frozen(lists.weight[order]))
+
+
+def digest_terms(rows: Sequence[Row]) -> NDArray[np.uint64]:
+    """Return uint64[n_rows], a number that changes when a row's own terms or their counts do."""
+    offset, joined, count = _join(rows)
+    odd = count.view(np.uint32).astype(np.uint64) * np.uint64(2) + np.uint64(1)
+    return _sum_slices((joined ^ _MIX) * odd, offset)
+
+
+def _join(rows: Sequence[Row]) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.float32]]:
+    """Return int64[n_rows + 1] offsets, uint64[n] hashes and float32[n] counts of rows, one after another."""
+    offset = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum([len(row.terms) for row in rows], out=offset[1:])
+    if not offset[-1]:
+        return offset, np.empty(0, np.uint64), np.empty(0, np.float32)
+    count = np.concatenate([row.term_counts for row in rows]).astype(np.float32)
+    return offset, np.concatenate([row.terms for row in rows]), count
+
+
+def _levels(rows: Sequence[Row]) -> NDArray[np.uint8]:
+    return np.fromiter((row.level for row in rows), np.uint8, len(rows))
+
+
+def _row_major(row: NDArray[np.int32], term_id: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return int64[n], numbers that order entries by row, then term."""
+    return (row.astype(np.int64) << 32) | term_id
+
+
+def _sum_slices(values: NDArray[Any], offset: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the sum of each slice `values[offset[i]:offset[i + 1]]`; 0 for an empty one."""
+    sums = np.zeros(len(offset) - 1, values.dtype)
+    is_filled = offset[1:] > offset[:-1]
+    if is_filled.any():
+        sums[is_filled] = np.add.reduceat(values, offset[:-1][is_filled])
+    return sums

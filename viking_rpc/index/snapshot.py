@@ -34,6 +34,7 @@ class Snapshot:
         revision: number of the last write that it contains.
         tree, rows, postings: what the kernels read, see `viking_kernels.arrays`.
         base_row: int32[n_base + 1], first row of each base node as laid out.
+        digest: uint64[n_rows], of the terms that each row was given; its term list may hold those of a subtree too.
         key: int64[n_nodes], the contexts' numbers in the store; 0 for the root.
         version: int64[n_nodes], the contexts' write counts.
         names, titles, abstracts: texts by node.
@@ -58,6 +59,7 @@ class Snapshot:
     rows: Rows
     postings: Postings
     base_row: NDArray[np.int32]
+    digest: NDArray[np.uint64]
     key: NDArray[np.int64]
     version: NDArray[np.int64]
     names: Texts
@@ -108,6 +110,14 @@ class Snapshot:
             found = self.memo["max_depth"] = int(self.tree.depth.max())
         return found  # type: ignore[return-value]
 
+    @property
+    def columns(self) -> Tree:
+        """Return the tree's columns as views that give Python numbers: faster for single values than numpy scalars."""
+        found = self.memo.get("columns")
+        if found is None:
+            found = self.memo["columns"] = Tree(*(memoryview(column) for column in self.tree))  # type: ignore[arg-type]
+        return found  # type: ignore[return-value]
+
     def remember(self, key: object, value: object) -> None:
         """Keep a derived value for later queries; the memory of a snapshot is bounded."""
         if len(self.memo) >= _MAX_REMEMBERED:
@@ -156,10 +166,10 @@ class Snapshot:
     def path(self, node: int) -> list[int]:
         """Return the nodes from below the root down to a node."""
         nodes = []
-        parent = self.tree.parent
+        parent = self.columns.parent
         while node > ROOT:
             nodes.append(node)
-            node = int(parent[node])
+            node = parent[node]
         nodes.reverse()
         return nodes
 
@@ -169,6 +179,11 @@ class Snapshot:
 
     def child_count(self, node: int, now_us: int) -> int:
         """Return the number of a directory's children that are neither deleted nor expired."""
+        if self.n_gone == 0 and not self.has_expiry:
+            child_lo = self.columns.child_lo
+            n_base = child_lo[node + 1] - child_lo[node] if node < self.n_base else 0
+            if self.n_nodes == self.n_base:
+                return n_base
         nodes = np.fromiter(self.children(node), np.int64)
         expire_us = self.tree.expire_us[nodes]
         return int(((self.tree.is_gone[nodes] == 0) & ((expire_us == 0) | (expire_us > now_us))).sum())

@@ -1,6 +1,8 @@
-"""Applies one committed batch to a snapshot: new nodes and rows are appended, small columns are copied, the rest is shared.
+"""Applies one committed batch to a snapshot: new nodes and rows are appended, small columns copied, the rest is shared.
 
-Fresh nodes and rows are exact at once (kernels read them beside the base); `index.layout` folds them in later.
+Fresh nodes and rows are exact at once (kernels read them beside the base); `index.layout` folds them in later. One
+thing waits for it: a directory's fresh row holds its own terms only, and a directory above fresh files does not hold
+theirs yet (see `index.subtree`). Files are found by their own rows meanwhile.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from viking_kernels.arrays import Rows, Tree, frozen
 from viking_rpc.domain.context import Kind
 from viking_rpc.domain.uri import SCHEME
 from viking_rpc.index.layout import TIE_STEP, tag_lists
-from viking_rpc.index.lexicon import weigh
+from viking_rpc.index.lexicon import count_rows, digest_terms, weigh
 from viking_rpc.index.snapshot import ROOT
 
 if TYPE_CHECKING:
@@ -77,11 +79,13 @@ class _Update:
         self._set_tags(tree, changes, known)
         tie_order = self._set_ties(tree, [known[record.key] for record in added])
         vocabulary, rows = self._append_rows()
+        digest = frozen(np.concatenate([old.digest, digest_terms(self.new_rows)])) if self.new_rows else old.digest
         return replace(
             old,
             revision=changes.revision,
             tree=Tree(**{name: frozen(column) for name, column in tree.items()}),
             rows=rows,
+            digest=digest,
             key=frozen(key),
             version=frozen(version),
             names=old.names.updated(self.texts["names"]),
@@ -156,17 +160,11 @@ class _Update:
         if hi - lo != len(rows):
             return False
         old = self.old.rows
-        for i, row in enumerate(rows, lo):
-            if old.level[i] != row.level or not np.array_equal(old.vectors[i], row.vector):
-                return False
-            ids = self.old.vocabulary.ids_of(row.terms)
-            if not np.array_equal(np.sort(ids), old.term_id[old.term_lo[i] : old.term_hi[i]]):
-                return False
-            length = float(row.term_counts.sum())
-            lists = weigh([row], self.old.vocabulary) if length else None
-            if lists is not None and not np.allclose(lists.weight, old.term_weight[old.term_lo[i] : old.term_hi[i]]):
-                return False
-        return True
+        if not np.array_equal(digest_terms(rows), self.old.digest[lo:hi]):
+            return False
+        return all(
+            old.level[i] == row.level and np.array_equal(old.vectors[i], row.vector) for i, row in enumerate(rows, lo)
+        )
 
     def _set_tags(self, tree: dict[str, np.ndarray], changes: ChangeSet, known: dict[int, int]) -> None:
         """Append the tag lists of the written nodes."""
@@ -205,12 +203,13 @@ class _Update:
         if not self.new_rows:
             return self.old.vocabulary, old
         vocabulary = self.old.vocabulary.learn(np.concatenate([row.terms for row in self.new_rows]))
-        lists = weigh(self.new_rows, vocabulary)
+        level = np.array([row.level for row in self.new_rows], np.uint8)
+        lists = weigh(count_rows(self.new_rows, vocabulary), level, vocabulary.mean_length)
         first = len(old.term_id)
         buffers = self.old.buffers
         return vocabulary, Rows(
             vectors=buffers.vectors.append(np.stack([row.vector for row in self.new_rows])),
-            level=frozen(np.concatenate([old.level, np.array([row.level for row in self.new_rows], np.uint8)])),
+            level=frozen(np.concatenate([old.level, level])),
             node=frozen(np.concatenate([old.node, np.array(self.new_row_nodes, np.int32)])),
             term_lo=frozen(np.concatenate([old.term_lo, first + lists.offset[:-1]])),
             term_hi=frozen(np.concatenate([old.term_hi, first + lists.offset[1:]])),

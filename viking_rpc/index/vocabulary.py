@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Vocabulary:
-    """Term hashes to term ids, with the number of base rows that hold each term.
+    """Term hashes to term ids, with the number of files' base rows that hold each term.
 
     Args:
         hashes: uint64[n_base_terms], ascending; a base term's id is its position.
         n_rows_of_term: int32[n_base_terms].
-        n_rows: number of base rows that hold terms at all.
-        mean_length: float32[3], mean number of term occurrences in a base row, by level.
+        n_rows: number of files' base rows that hold terms at all; without any, directories' rows count in both.
+        mean_length: float32[3], mean number of term occurrences in a base row, by level, a subtree's terms included.
         extra: ids of the terms that only fresh rows hold; they count as held by no base row.
     """
 

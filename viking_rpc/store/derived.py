@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Changes whenever the arrays below, or how they are made, change.
-LAYOUT_VERSION = 1
+LAYOUT_VERSION = 2
 _TEXTS = ("names", "titles", "abstracts")
-_COLUMNS = ("base_row", "key", "version", "key_order", "sorted_key", "tie_order")
+_COLUMNS = ("base_row", "digest", "key", "version", "key_order", "sorted_key", "tie_order")
 _KINDS = ("directories", "files")
 
 
