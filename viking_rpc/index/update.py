@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class NeedsLayoutError(Exception):
-    """A batch cannot be expressed beside the present layout: a move, or no place left in the order of URIs."""
+    """A batch cannot be expressed beside the present layout: it moves something."""
 
 
 def apply_changes(snapshot: Snapshot, changes: ChangeSet) -> Snapshot:
@@ -184,18 +184,20 @@ class _Update:
             above = uris.get(parent) or (old.uri(parent) if parent else "")
             name = self.texts["names"][node].decode()
             uris[node] = f"{above}/{name}" if parent else SCHEME + name
-        order = old.tie_order
+        before = old.tie_order
         ranked = sorted(added, key=uris.__getitem__)
-        places = [bisect_left(order, uris[node], key=lambda i: old.uri(int(i))) for node in ranked]
+        places = [bisect_left(before, uris[node], key=lambda i: old.uri(int(i))) for node in ranked]
+        order = np.insert(before, places, ranked)
         for place, group in groupby(range(len(ranked)), key=places.__getitem__):
             nodes = [ranked[i] for i in group]
-            left = int(old.tree.tie[order[place - 1]])
-            right = int(old.tree.tie[order[place]]) if place < len(order) else left + TIE_STEP * (len(nodes) + 1)
+            left = int(old.tree.tie[before[place - 1]])
+            right = int(old.tree.tie[before[place]]) if place < len(before) else left + TIE_STEP * (len(nodes) + 1)
             step = (right - left) // (len(nodes) + 1)
-            if step == 0:
-                raise NeedsLayoutError
+            if step == 0:  # no place left here: all get new ones
+                tree["tie"][order] = np.arange(1, len(order) + 1, dtype=np.int64) * TIE_STEP
+                break
             tree["tie"][nodes] = left + step * np.arange(1, len(nodes) + 1)
-        return np.insert(order, places, ranked)
+        return order
 
     def _append_rows(self) -> tuple[Vocabulary, Rows]:
         """Return the vocabulary and the rows with the new ones at their end."""
