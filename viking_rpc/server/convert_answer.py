@@ -99,9 +99,6 @@ def _add_matches(
     """Add the matches; return a number of bytes that they do not exceed."""
     n_bytes = 0
     add = response.matches.add
-    ancestor = encoded.ancestor
-    # Matches of one directory share their ancestors.
-    chain_of: dict[str, bytes] = {}
     for match in matches:
         parts = match.parts
         message = add(
@@ -122,11 +119,7 @@ def _add_matches(
         body = encoded.match(match.context, view)
         ancestors = match.ancestors
         if ancestors:
-            nearest = ancestors[-1].uri
-            chain = chain_of.get(nearest)
-            if chain is None:
-                chain = chain_of[nearest] = b"".join(map(ancestor, ancestors))
-            body += chain
+            body += encoded.chain(ancestors)
         message.MergeFromString(body)
         n_bytes += len(body) + _MAX_FRAME_BYTES
     return n_bytes

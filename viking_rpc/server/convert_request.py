@@ -20,7 +20,7 @@ from viking_rpc.domain.query import (
     View,
 )
 from viking_rpc.errors import Violation
-from viking_rpc.server.validate import MAX_LIMIT
+from viking_rpc.server.validate import DEFAULT_FILTER, DEFAULT_OPTIONS, DEFAULT_SCOPE, MAX_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,9 +35,6 @@ E = TypeVar("E", bound=IntEnum)
 
 DEFAULT_LIMIT: Final = 10
 
-_DEFAULT_SCOPE: Final = Scope()
-_DEFAULT_FILTER: Final = Filter()
-_DEFAULT_OPTIONS: Final = RetrieveOptions()
 _NUMBERS: Final = (
     "score_threshold",
     "score_propagation_alpha",
@@ -69,12 +66,12 @@ def read_request(message: retrieval_service_pb2.RetrieveRequest, found: list[Vio
     """
     return RetrieveRequest(
         query=read_query(message.query, found),
-        scope=read_scope(message.scope, found) if message.HasField("scope") else _DEFAULT_SCOPE,
-        filter=read_filter(message.filter, found) if message.HasField("filter") else _DEFAULT_FILTER,
+        scope=read_scope(message.scope, found) if message.HasField("scope") else DEFAULT_SCOPE,
+        filter=read_filter(message.filter, found) if message.HasField("filter") else DEFAULT_FILTER,
         limit=read_limit(message.limit, DEFAULT_LIMIT, "limit", found),
         view=read_enum(View, message.view, View.ABSTRACT, "view", found),
         mode=read_enum(Mode, message.mode, Mode.THINKING, "mode", found),
-        options=_read_options(message.options, found) if message.HasField("options") else _DEFAULT_OPTIONS,
+        options=_read_options(message.options, found) if message.HasField("options") else DEFAULT_OPTIONS,
         trace_level=read_enum(TraceLevel, message.trace_level, TraceLevel.STATS, "trace_level", found),
         min_revision=message.min_revision,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from viking_rpc.domain.query import View
@@ -29,30 +28,33 @@ class EncodedContexts:
 
     def __init__(self) -> None:
         """Begin empty."""
-        self._entries_of: defaultdict[Identity, dict[_Key, bytes]] = defaultdict(dict)
-        self._n_entries = 0
+        self._of: dict[Identity, EncodedFor] = {}
+        self.n_entries = 0
 
     def of(self, identity: Identity) -> EncodedFor:
         """Return the writer for one caller."""
-        if self._n_entries > _MAX_ENTRIES:
-            self._entries_of.clear()
-            self._n_entries = 0
-        return EncodedFor(self, identity, self._entries_of[identity])
-
-    def _count(self) -> None:
-        self._n_entries += 1
+        if self.n_entries > _MAX_ENTRIES:
+            self._of.clear()
+            self.n_entries = 0
+        found = self._of.get(identity)
+        if found is None:
+            found = self._of[identity] = EncodedFor(self, identity)
+            self.n_entries += 1
+        return found
 
 
 class EncodedFor:
     """Writes contexts for one caller."""
 
-    __slots__ = ("_all", "_entries", "_identity")
+    __slots__ = ("_all", "_chains", "_entries", "_identity")
 
-    def __init__(self, every: EncodedContexts, identity: Identity, entries: dict[_Key, bytes]) -> None:
+    def __init__(self, every: EncodedContexts, identity: Identity) -> None:
         """Use `EncodedContexts.of`."""
         self._all = every
         self._identity = identity
-        self._entries = entries
+        self._entries: dict[_Key, bytes] = {}
+        # By the tuple itself, which a snapshot keeps for each directory; held here, so that no other can get its id.
+        self._chains: dict[int, tuple[tuple[Context, ...], bytes]] = {}
 
     def match(self, context: Context, view: View) -> bytes:
         """Return the bytes of a `Match` that has this context only."""
@@ -65,8 +67,18 @@ class EncodedFor:
             self._remember(key, found)
         return found
 
-    def ancestor(self, context: Context) -> bytes:
-        """Return the bytes of a `Match` that has this ancestor only."""
+    def chain(self, ancestors: tuple[Context, ...]) -> bytes:
+        """Return the bytes of a `Match` that has these ancestors only."""
+        known = self._chains.get(id(ancestors))
+        if known is not None:
+            return known[1]
+        found = b"".join(map(self._ancestor, ancestors))
+        if len(found) <= _MAX_BYTES:
+            self._chains[id(ancestors)] = (ancestors, found)
+            self._all.n_entries += 1
+        return found
+
+    def _ancestor(self, context: Context) -> bytes:
         has_abstract = -1 if context.abstract else 0  # beside the views of matches
         key = (context.uri, context.etag, context.child_count, context.active_count, has_abstract)
         found = self._entries.get(key)
@@ -79,4 +91,4 @@ class EncodedFor:
         # Without an etag (a directory that was never written as such) nothing says whether it changed.
         if len(encoded) <= _MAX_BYTES and key[1]:
             self._entries[key] = encoded
-            self._all._count()  # noqa: SLF001 - two halves of one cache
+            self._all.n_entries += 1

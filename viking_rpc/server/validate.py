@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from viking_rpc.domain.access import check_targets, denial, denied, may_read, select_roots
-from viking_rpc.domain.uri import check_uri
+from viking_rpc.domain.query import Filter, RetrieveOptions, Scope
+from viking_rpc.domain.uri import Uri, check_uri
 from viking_rpc.errors import FailedPreconditionError, InvalidArgumentError, PermissionDeniedError, Violation
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from viking_rpc.domain.identity import Identity
-    from viking_rpc.domain.query import Filter, Query, RetrieveOptions, RetrieveRequest
+    from viking_rpc.domain.query import Query, RetrieveRequest
 
 MAX_QUERY_BYTES: Final = 8 * 1024
 MAX_LIMIT: Final = 1000
@@ -25,6 +26,11 @@ MAX_TARGETS: Final = 64
 MAX_TAGS: Final = 32
 MAX_TAG_KEY_BYTES: Final = 64
 MAX_TAG_VALUE_BYTES: Final = 256
+
+# What most requests leave out; nothing is wrong with these, so that they need no look.
+DEFAULT_SCOPE: Final = Scope()
+DEFAULT_FILTER: Final = Filter()
+DEFAULT_OPTIONS: Final = RetrieveOptions()
 
 _FRACTIONS: Final = ("score_propagation_alpha", "hotness_alpha", "lexical_weight")
 _COUNTS: Final = (
@@ -67,24 +73,24 @@ def check_request(
         violations.append(Violation("limit", f"{request.limit} is not in [1, {MAX_LIMIT}]", "OUT_OF_RANGE"))
     if request.min_revision < 0:
         violations.append(Violation("min_revision", f"{request.min_revision} is negative", "OUT_OF_RANGE"))
-    violations += check_options(request.options, timeout_s)
-    violations += check_filter(request.filter, identity, now_us)
+    if request.options is not DEFAULT_OPTIONS:
+        violations += check_options(request.options, timeout_s)
+    if request.filter is not DEFAULT_FILTER:
+        violations += check_filter(request.filter, identity, now_us)
     targets = request.scope.target_uris
-    violations += check_count("scope.target_uris", targets, MAX_TARGETS)
-    uris, invalid = check_targets(targets, identity, now_us)
-    violations += invalid
-    like = None
-    if request.query.like_uri:
-        like = check_uri(request.query.like_uri, identity, now_us, "query.like_uri")
-        if isinstance(like, Violation):
-            violations.append(like)
-        elif like.uri.is_root:
-            violations.append(Violation("query.like_uri", "the root is no context", "INVALID_URI"))
+    uris: tuple[Uri, ...] = ()
+    if targets:
+        violations += check_count("scope.target_uris", targets, MAX_TARGETS)
+        uris, invalid = check_targets(targets, identity, now_us)
+        violations += invalid
+    like = _read_like(request.query, identity, now_us)
+    if isinstance(like, Violation):
+        violations.append(like)
     if violations:
         raise InvalidArgumentError.of(violations)
     denials: list[Violation] = []
-    if like is not None and not isinstance(like, Violation) and not may_read(identity, like.uri):
-        denials.append(denial(identity, like.uri, "read", "query.like_uri"))
+    if isinstance(like, Uri) and not may_read(identity, like):
+        denials.append(denial(identity, like, "read", "query.like_uri"))
     if uris:
         try:
             select_roots(uris, request.scope.types, identity)
@@ -94,6 +100,16 @@ def check_request(
         raise denied(identity, denials)
     if request.query.vector is not None:
         require_dimensions(request.query.vector, dimensions, "query.vector")
+
+
+def _read_like(query: Query, identity: Identity, now_us: int) -> Uri | Violation | None:
+    """Return the URI that a query names, what is wrong with it, or None for a query of another form."""
+    if not query.like_uri:
+        return None
+    parsed = check_uri(query.like_uri, identity, now_us, "query.like_uri")
+    if isinstance(parsed, Violation):
+        return parsed
+    return Violation("query.like_uri", "the root is no context", "INVALID_URI") if parsed.uri.is_root else parsed.uri
 
 
 def check_query(query: Query) -> Iterator[Violation]:
