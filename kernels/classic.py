@@ -22,7 +22,7 @@ from viking_kernels.arrays import (
     RULES,
     TREE,
 )
-from viking_kernels.frontier import is_seen, mix, passes, record_child
+from viking_kernels.frontier import is_seen, mix, passes, record_child, reset
 from viking_kernels.heap import heap_push, pool_add, pool_admits, pool_find, pool_raise
 from viking_kernels.mask import is_in_scope, is_listed, is_wanted
 
@@ -188,8 +188,9 @@ def start_classic(tree, rows, conditions, rules, roots, start_row, start_own, st
         start_own: float32[n], their scores (a reranker's, when one steers).
         start_dense: float32[n], their cosines.
         has_levels: 1 when the request names levels.
-        pool, frontier: fresh; the heap has room for n + n_roots entries.
+        pool, frontier: emptied first; the heap has room for n + n_roots entries.
     """
+    reset(pool, frontier)
     nan = np.float32(np.nan)
     for i in range(roots.shape[0]):
         heap_push(tree.tie, frontier, np.float32(0.0), roots[i])

@@ -6,6 +6,7 @@ import numpy as np
 
 from viking_kernels._jit import I32_1D, NONE, RO_I32_1D, device, kernel
 from viking_kernels.arrays import (
+    COUNT_BLOCK,
     CHILD_KEPT,
     CHILD_ROW,
     CHILD_STEP,
@@ -44,6 +45,23 @@ RUNNING, RERANK, NEED_HEAP, NEED_BLOCK, NEED_SEEN, NEED_STEPS, NEED_CHILDREN = r
 EXHAUSTED, CONVERGED, STAGNANT, BUDGET = range(10, 14)
 
 STAGNANT_ROUNDS = 3
+
+
+@device
+def reset(pool, frontier):
+    """Empty a pool and a frontier that an earlier walk may have used."""
+    pool.size[0] = 0
+    for i in range(frontier.seen_node.shape[0]):
+        frontier.seen_node[i] = -1
+    for i in range(frontier.memo_node.shape[0]):
+        frontier.memo_node[i] = -1
+    for i in range(frontier.level_int.shape[0]):
+        for j in range(frontier.level_int.shape[1]):
+            frontier.level_int[i, j] = 0
+    for i in range(frontier.counters.shape[0]):
+        frontier.counters[i] = 0
+    frontier.counters[COUNT_BLOCK] = -1
+    frontier.best_cut[0] = -np.inf
 
 
 @device

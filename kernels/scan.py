@@ -17,9 +17,9 @@ N_SCAN_COUNTS = 3
 
 @device
 def _offer(pool, tree, node, row, own, dense, lexical):
-    """Put a node into a pool by its own score, when it ranks among the best."""
+    """Put a node into a pool by its own score, when it ranks among the best and is not there yet."""
     order = tree.tie[node]
-    if pool_admits(pool, own, order):
+    if pool_admits(pool, own, order) and pool_find(pool, node) < 0:
         pool_add(
             pool, own, order, node, row, -1, dense, lexical, own, np.float32(np.nan), own, np.float32(np.nan)
         )
@@ -50,7 +50,7 @@ def scan_nodes(tree, rows, question, conditions, is_whole, candidates, first_fre
 
     Args:
         is_whole: 1: every node in scope, `candidates` is not read.
-        candidates: int32[n], node ids, each once; those out of scope and the fresh ones are passed over.
+        candidates: int32[n], node ids; those out of scope and the fresh ones are passed over, repeats keep one place.
         first_fresh: score the fresh nodes from this id on too; the number of nodes: none of them.
         has_expiry: 1 when some directory may be expired, so that ancestors must be asked.
         matches: pool of nodes that fulfil all conditions, by their best row among the wanted levels.

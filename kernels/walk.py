@@ -53,6 +53,7 @@ from viking_kernels.frontier import (
     pop_round,
     record_child,
     record_step,
+    reset,
 )
 from viking_kernels.heap import heap_push, pool_add, pool_admits
 from viking_kernels.hotness import hotness_of
@@ -125,8 +126,9 @@ def start_walk(tree, rows, question, conditions, rules, roots, seeds, pool, fron
         roots: int32[n_roots], ascending, none below another.
         seeds: int32[n_seeds], ascending nodes in scope, none of them a root: directories become starting points, leaves
             make their directories starting points.
-        pool, frontier: fresh; the heap has room for n_roots + n_seeds entries.
+        pool, frontier: emptied first; the heap has room for n_roots + n_seeds entries.
     """
+    reset(pool, frontier)
     n_roots = roots.shape[0]
     for i in range(n_roots + seeds.shape[0]):
         is_root = i < n_roots

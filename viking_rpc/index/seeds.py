@@ -14,7 +14,9 @@ from viking_kernels.arrays import Conditions, Pool, Question, frozen
 from viking_kernels.mask import mask_nodes
 from viking_kernels.scan import N_SCAN_COUNTS, SCAN_FILTERED, SCAN_MATCHED, SCAN_ROWS, scan_nodes, search_postings
 
-from viking_rpc.index.pools import best_first, make_pool
+from viking_rpc.domain.context import Level
+from viking_rpc.index.owners import subtree_rows
+from viking_rpc.index.pools import make_pool
 from viking_rpc.index.scopes import Place
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 #: An approximate search that returned too few allowed nodes is asked for this many times more.
 _ESCALATION = 4
 _NO_NODES = frozen(np.empty(0, np.int32))
+_DIRECTORY_LEVELS = 0b011  # bits of L0 and L1
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +35,15 @@ class SeedParameters:
     """How a flat search chooses candidates.
 
     Args:
-        n_matches: best nodes wanted that fulfil all conditions.
-        n_directories: best directories wanted, whatever the filter says.
         max_exact_rows: an owner with at most this many rows in scope is scanned.
         n_candidates: candidates asked of each approximate index over files, and of the postings.
         n_directory_candidates: candidates asked of each approximate index over directories.
         is_exact: scan everything.
     """
 
-    n_matches: int
-    n_directories: int
     max_exact_rows: int
     n_candidates: int
-    n_directory_candidates: int = 0
+    n_directory_candidates: int
     is_exact: bool = False
 
 
@@ -78,7 +77,13 @@ class _Split:
 
 
 def find_seeds(
-    snapshot: Snapshot, place: Place, conditions: Conditions, question: Question, parameters: SeedParameters
+    snapshot: Snapshot,
+    place: Place,
+    conditions: Conditions,
+    question: Question,
+    parameters: SeedParameters,
+    matches: Pool,
+    directories: Pool,
 ) -> Seeds:
     """Search a scope flat, by own score.
 
@@ -88,10 +93,10 @@ def find_seeds(
         conditions: what matches must fulfil.
         question: vector and terms.
         parameters: how.
+        matches: empty pool for the best nodes that fulfil all conditions.
+        directories: empty pool for the best directories, whatever the filter says; capacity 0 to go without.
     """
     counts = np.zeros(N_SCAN_COUNTS, np.int64)
-    matches = make_pool(parameters.n_matches)
-    directories = make_pool(parameters.n_directories)
 
     def scan(where: Conditions, *, is_whole: bool, candidates: np.ndarray, first_fresh: int) -> None:
         scan_nodes(
@@ -113,7 +118,9 @@ def find_seeds(
     candidates = None
     if split.owners:
         approximate = _within(conditions, split.approximate)
-        candidates = _candidates(snapshot, split, approximate, question, parameters, counts)
+        candidates = _candidates(
+            snapshot, split, approximate, question, parameters, len(matches.score), counts, is_flat=not len(directories.score)
+        )
         if candidates is None:  # the filter leaves too little for an approximate search
             split = _Split(place, split.approximate, (), is_whole=False)
         else:
@@ -195,27 +202,42 @@ def _candidates(
     conditions: Conditions,
     question: Question,
     parameters: SeedParameters,
+    n_matches: int,
     counts: np.ndarray,
+    *,
+    is_flat: bool,
 ) -> np.ndarray | None:
-    """Return int32[n] nodes worth scoring, each once; None when only a scan can tell."""
+    """Return int32[n] nodes worth scoring; None when only a scan can tell.
+
+    Args:
+        n_matches: matches wanted.
+        is_flat: directories are wanted as matches only, and every node is returned once.
+    """
     found = [snapshot.replaced]
+    is_filtered = not (split.is_whole and conditions.is_open)
+    n_allowed = min(n_matches, parameters.n_candidates) if is_filtered else 0
     for owner in split.owners:
-        if owner.files is not None and parameters.n_matches:
-            is_filtered = not (split.is_whole and conditions.is_open)
-            n_allowed = min(parameters.n_matches, parameters.n_candidates) if is_filtered else 0
+        if owner.files is not None and n_matches and (conditions.level_mask >> Level.DETAIL) & 1:
             nodes = _nearest(snapshot, owner.files, conditions, question, parameters.n_candidates, n_allowed)
             if nodes is None:
                 return None
             found.append(nodes)
-        if owner.directories is not None and parameters.n_directory_candidates:
+        if owner.directories is None or not parameters.n_directory_candidates:
+            continue
+        if is_flat and not conditions.level_mask & _DIRECTORY_LEVELS:
+            continue
+        if is_flat and is_filtered:
+            found.append(_wanted_directories(snapshot, owner, conditions, question, parameters))
+        else:
             rows = owner.directories.search(question.vector, parameters.n_directory_candidates)
             found.append(snapshot.rows.node[rows])
     if len(question.term) and question.lexical_weight > 0:
         found.append(_lexical_nodes(snapshot, conditions, question, parameters.n_candidates, counts))
-        if parameters.n_directories:
-            above = conditions._replace(level_mask=0b011, is_open=1, tag_id=_NO_NODES)
-            found.append(_lexical_nodes(snapshot, above, question, parameters.n_directories, counts))
-    return frozen(np.unique(np.concatenate(found)))
+        if not is_flat and parameters.n_directory_candidates:
+            above = conditions._replace(level_mask=_DIRECTORY_LEVELS, is_open=1, tag_id=_NO_NODES)
+            found.append(_lexical_nodes(snapshot, above, question, parameters.n_directory_candidates, counts))
+    nodes = np.concatenate(found)
+    return frozen(np.unique(nodes) if is_flat else nodes)
 
 
 def _nearest(
@@ -231,35 +253,58 @@ def _nearest(
         nodes = snapshot.rows.node[index.search(question.vector, k)]
         if n_allowed == 0:
             return nodes
-        is_allowed = np.empty(len(nodes), np.uint8)
-        mask_nodes(snapshot.tree, conditions, nodes, is_allowed)
-        if is_allowed.sum() >= n_allowed:
-            return nodes[is_allowed.astype(bool)]
+        nodes = _allowed(snapshot, conditions, nodes)
+        if len(nodes) >= n_allowed:
+            return nodes
         k *= _ESCALATION
         if k > len(index) // _ESCALATION:
             return None
+
+
+def _wanted_directories(
+    snapshot: Snapshot, owner: Owner, conditions: Conditions, question: Question, parameters: SeedParameters
+) -> np.ndarray:
+    """Return the nearest directories that fulfil the conditions; all of them when they are few."""
+    key = ("directories", owner.node)
+    every = snapshot.memo.get(key)
+    if every is None:
+        rows = subtree_rows(snapshot, owner.node)
+        rows = rows[snapshot.rows.level[rows] != Level.DETAIL]
+        every = snapshot.memo[key] = np.unique(snapshot.rows.node[rows])
+    allowed = _allowed(snapshot, conditions, every)  # type: ignore[arg-type]
+    if len(allowed) <= _ESCALATION * parameters.n_directory_candidates or owner.directories is None:
+        return allowed
+    share = len(allowed) / len(every)  # type: ignore[arg-type]
+    k = min(int(parameters.n_directory_candidates / share), len(owner.directories))
+    return _allowed(snapshot, conditions, snapshot.rows.node[owner.directories.search(question.vector, k)])
+
+
+def _allowed(snapshot: Snapshot, conditions: Conditions, nodes: np.ndarray) -> np.ndarray:
+    """Return the nodes that fulfil the conditions, levels apart."""
+    is_allowed = np.empty(len(nodes), np.uint8)
+    mask_nodes(snapshot.tree, conditions, nodes, is_allowed)
+    return nodes[is_allowed.view(np.bool_)]
 
 
 def _lexical_nodes(
     snapshot: Snapshot, conditions: Conditions, question: Question, n_wanted: int, counts: np.ndarray
 ) -> np.ndarray:
     """Return the base nodes with the best lexical scores."""
-    greatest = np.zeros(len(question.term), np.float32)
-    lo = snapshot.postings.lo
-    n_base_terms = len(lo) - 1
-    for i, term in enumerate(question.term):
-        if term < n_base_terms and lo[term] < lo[term + 1]:
-            greatest[i] = question.weight[i] * snapshot.postings.weight[lo[term]]
-    order = np.argsort(-greatest, kind="stable")
+    postings = snapshot.postings
+    known = np.flatnonzero(question.term < len(postings.lo) - 1)  # fresh terms have no postings
+    first = postings.lo[question.term[known]]
+    is_held = first < postings.lo[question.term[known] + 1]
+    known, first = known[is_held], first[is_held]
+    greatest = question.weight[known] * postings.weight[first]
     pool = make_pool(n_wanted)
     search_postings(
         snapshot.tree,
         snapshot.rows,
-        snapshot.postings,
+        postings,
         question,
         conditions,
-        frozen(order[greatest[order] > 0]),
+        frozen(known[np.argsort(-greatest, kind="stable")]),
         pool,
         counts,
     )
-    return pool.node[best_first(pool)]
+    return pool.node[pool.heap[: pool.size[0]]]

@@ -197,15 +197,15 @@ def depth_below_root(snapshot: Snapshot, node: int, depth_of_roots: dict[int, in
 
 def level_stats(frontier: Frontier, descent_us: float) -> tuple[LevelStats, ...]:
     """Return the work by depth; the descent's wall time is divided by the cycles that each depth took."""
-    levels = frontier.level_int
-    n_cycles = int(levels[:, LEVEL_CYCLES].sum()) or 1
+    levels = frontier.level_int.tolist()
+    n_cycles = sum(values[LEVEL_CYCLES] for values in levels) or 1
     return tuple(
         LevelStats(
             depth=depth,
-            n_expanded=int(values[LEVEL_EXPANDED]),
-            n_rows=int(values[LEVEL_ROWS]),
-            n_kept=int(values[LEVEL_KEPT]),
-            duration_us=descent_us * int(values[LEVEL_CYCLES]) / n_cycles,
+            n_expanded=values[LEVEL_EXPANDED],
+            n_rows=values[LEVEL_ROWS],
+            n_kept=values[LEVEL_KEPT],
+            duration_us=descent_us * values[LEVEL_CYCLES] / n_cycles,
         )
         for depth, values in enumerate(levels)
         if values[LEVEL_EXPANDED]

@@ -27,9 +27,8 @@ from viking_kernels.mask import mask_nodes
 from viking_kernels.walk import start_walk, walk
 
 from viking_rpc.domain.trace import StopReason
-from viking_rpc.index.pools import make_pool
 from viking_rpc.retrieve.answer import level_stats
-from viking_rpc.retrieve.frontier import give_room, make_block, make_frontier
+from viking_rpc.retrieve.frontier import give_room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from viking_rpc.domain.trace import LevelStats, TraceStep
     from viking_rpc.index.snapshot import Snapshot
     from viking_rpc.retrieve.answer import Hydrator
+    from viking_rpc.retrieve.frontier import Scratch
 
 _STOPS = {
     EXHAUSTED: StopReason.EXHAUSTED,
@@ -83,6 +83,7 @@ class Descent:
         *,
         limit: int,
         n_starts: int,
+        scratch: Scratch,
         reranker: LevelReranker | None = None,
     ) -> None:
         """Make the arrays; one of the two `start` methods goes next.
@@ -92,6 +93,7 @@ class Descent:
             roots: int32[n_roots], ascending: the searched roots.
             limit: matches wanted.
             n_starts: starting points at most.
+            scratch: arrays to work in, until `release`.
             reranker: scores each block anew when the rules say that one steers.
         """
         self._snapshot = snapshot
@@ -101,17 +103,16 @@ class Descent:
         self._roots = roots
         self._seeds = frozen(np.empty(0, np.int32))
         self._reranker = reranker
-        self._block = make_block()
-        self._frontier = make_frontier(
-            snapshot.max_depth,
-            rules.parallelism,
-            n_starts + len(roots),
-            has_steps=rules.record_steps == 1,
-            has_children=rules.record_children == 1,
-        )
+        self._scratch = scratch
+        self._block = scratch.block
+        self._frontier = scratch.frontier(snapshot.max_depth, rules.parallelism, n_starts + len(roots))
         self._n_ns = 0
         self._n_told = 0
-        self.pool = make_pool(limit)
+        self.pool = scratch.pool("best", limit)
+
+    def release(self) -> None:
+        """Give the arrays back; nothing may be read any more."""
+        self._scratch.give_back(self._snapshot, self._frontier, self._block)
 
     def start(self, seeds: NDArray[np.int32]) -> None:
         """Begin at the roots and at int32[n] seeds, ascending nodes that are no roots; seeds are candidates at once."""
@@ -207,14 +208,14 @@ class Descent:
     @property
     def totals(self) -> DescentTotals:
         """Return what has been done so far."""
-        counters = self._frontier.counters
+        counters = self._frontier.counters.tolist()
         return DescentTotals(
-            n_rounds=int(counters[COUNT_ROUNDS]),
-            n_expanded=int(counters[COUNT_EXPANDED]),
-            n_rows=int(counters[COUNT_ROWS]),
-            n_matched=int(counters[COUNT_MATCHED]),
-            n_filtered=int(counters[COUNT_FILTERED]),
-            n_cut=int(counters[COUNT_CUT]),
+            n_rounds=counters[COUNT_ROUNDS],
+            n_expanded=counters[COUNT_EXPANDED],
+            n_rows=counters[COUNT_ROWS],
+            n_matched=counters[COUNT_MATCHED],
+            n_filtered=counters[COUNT_FILTERED],
+            n_cut=counters[COUNT_CUT],
             best_cut=float(self._frontier.best_cut[0]),
         )
 

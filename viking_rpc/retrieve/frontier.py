@@ -1,10 +1,11 @@
-"""Makes the arrays of a walk and lets them grow when a kernel asks."""
+"""The arrays that a retrieval works in: made, grown when a kernel asks, and used again by the next one."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from viking_kernels.arrays import (
-    COUNT_BLOCK,
     COUNT_NEEDED,
     N_CHILD_INTS,
     N_COUNTERS,
@@ -13,42 +14,49 @@ from viking_kernels.arrays import (
     N_STEP_INTS,
     Block,
     Frontier,
+    Pool,
 )
 from viking_kernels.frontier import NEED_BLOCK, NEED_CHILDREN, NEED_HEAP, NEED_SEEN, NEED_STEPS
+
+from viking_rpc.index.pools import make_pool
+
+if TYPE_CHECKING:
+    from viking_rpc.index.snapshot import Snapshot
 
 _FIRST_HEAP = 512
 _FIRST_SEEN = 256
 _FIRST_BLOCK = 512
+_FIRST_STEPS = 64
+#: A scratch whose arrays grew beyond this many entries is not kept: emptying it would cost every later walk.
+_MAX_KEPT = 8192
+_MAX_FREE = 16
 
 
-def make_frontier(max_depth: int, parallelism: int, n_starts: int, *, has_steps: bool, has_children: bool) -> Frontier:
-    """Return the arrays of a walk that has not started.
+def make_frontier(max_depth: int, parallelism: int, n_starts: int) -> Frontier:
+    """Return the arrays of a walk; a start kernel empties them.
 
     Args:
         max_depth: of any node.
         parallelism: directories a round.
         n_starts: starting points that will be queued at once.
-        has_steps, has_children: whether steps, and the scores of children, are recorded.
     """
-    counters = np.zeros(N_COUNTERS, np.int64)
-    counters[COUNT_BLOCK] = -1
     heap = _FIRST_HEAP + n_starts
     return Frontier(
         heap_score=np.empty(heap, np.float32),
         heap_node=np.empty(heap, np.int32),
-        seen_node=np.full(_FIRST_SEEN, -1, np.int32),
+        seen_node=np.empty(_FIRST_SEEN, np.int32),
         round_score=np.empty(parallelism, np.float32),
         round_node=np.empty(parallelism, np.int32),
         memo_score=np.empty(N_MEMO, np.float32),
-        memo_node=np.full(N_MEMO, -1, np.int32),
+        memo_node=np.empty(N_MEMO, np.int32),
         path=np.empty(max_depth + 2, np.int32),
-        step_int=np.empty((64 if has_steps else 0, N_STEP_INTS), np.int64),
-        step_score=np.empty(64 if has_steps else 0, np.float32),
-        child_int=np.empty((_FIRST_BLOCK if has_children else 0, N_CHILD_INTS), np.int64),
-        child_score=np.empty((_FIRST_BLOCK if has_children else 0, 2), np.float32),
-        level_int=np.zeros((max_depth + 2, N_LEVEL_INTS), np.int64),
-        counters=counters,
-        best_cut=np.full(1, -np.inf, np.float32),
+        step_int=np.empty((0, N_STEP_INTS), np.int64),
+        step_score=np.empty(0, np.float32),
+        child_int=np.empty((0, N_CHILD_INTS), np.int64),
+        child_score=np.empty((0, 2), np.float32),
+        level_int=np.empty((max_depth + 2, N_LEVEL_INTS), np.int64),
+        counters=np.empty(N_COUNTERS, np.int64),
+        best_cut=np.empty(1, np.float32),
     )
 
 
@@ -65,7 +73,7 @@ def make_block(capacity: int = _FIRST_BLOCK) -> Block:
 
 def give_room(status: int, frontier: Frontier, block: Block) -> tuple[Frontier, Block]:
     """Return the arrays with at least twice what the walk asked for; what they hold stays."""
-    needed = 2 * int(frontier.counters[COUNT_NEEDED])
+    needed = max(2 * int(frontier.counters[COUNT_NEEDED]), _FIRST_STEPS)
     if status == NEED_BLOCK:
         return frontier, make_block(needed)
     if status == NEED_SEEN:
@@ -96,3 +104,51 @@ def _rehashed(seen: np.ndarray, n_entries: int) -> np.ndarray:
             slot = (slot + 1) & (size - 1)
         fresh[slot] = node
     return fresh
+
+
+class Scratch:
+    """The arrays of one running retrieval. Making them costs more than a walk, so a snapshot keeps some for reuse."""
+
+    def __init__(self) -> None:
+        """Make nothing yet."""
+        self._frontier: Frontier | None = None
+        self._pools: dict[str, Pool] = {}
+        self.block = make_block()
+
+    @classmethod
+    def take(cls, snapshot: Snapshot) -> Scratch:
+        """Return a scratch that nobody uses."""
+        free: list[Scratch] = snapshot.memo.setdefault("scratch", [])  # type: ignore[assignment]
+        try:
+            return free.pop()
+        except IndexError:
+            return cls()
+
+    def give_back(self, snapshot: Snapshot, frontier: Frontier | None, block: Block) -> None:
+        """Offer the arrays to the next retrieval; whoever gives them back reads them no more."""
+        self._frontier = frontier if frontier is not None else self._frontier
+        self.block = block
+        free: list[Scratch] = snapshot.memo.setdefault("scratch", [])  # type: ignore[assignment]
+        arrays = (self._frontier.seen_node, self._frontier.heap_node, block.row) if self._frontier is not None else ()
+        if len(free) < _MAX_FREE and all(len(array) <= _MAX_KEPT for array in arrays):
+            free.append(self)
+
+    def pool(self, name: str, capacity: int) -> Pool:
+        """Return an empty pool for the best `capacity` nodes."""
+        found = self._pools.get(name)
+        if found is None or len(found.score) != capacity:
+            found = self._pools[name] = make_pool(capacity)
+        found.size[0] = 0
+        return found
+
+    def frontier(self, max_depth: int, parallelism: int, n_starts: int) -> Frontier:
+        """Return the arrays of a walk with room for its start."""
+        found = self._frontier
+        if (
+            found is None
+            or len(found.round_node) < parallelism
+            or len(found.path) < max_depth + 2
+            or len(found.heap_node) < n_starts
+        ):
+            found = self._frontier = make_frontier(max_depth, parallelism, n_starts)
+        return found

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from viking_rpc.domain.query import Profile
+import numpy as np
+from viking_kernels.arrays import Rules, frozen
+
+from viking_rpc.domain.context import ContextType
+from viking_rpc.domain.query import Profile, TraceLevel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +37,8 @@ class Parameters:
     convergence_rounds: int
     max_scored_rows: int
 
+
+_CLASSIC_MIN_ROWS = 20
 
 #: The measured defaults; docs/algorithm.md says how they were fitted and on what.
 BALANCED = Parameters(
@@ -86,3 +93,34 @@ def _replaced(preset: Parameters, values: Mapping[str, float | int | None]) -> P
     given = {name: value for name, value in values.items() if value is not None}
     finer = {fine: given[coarse] for coarse, fine in _FINER.items() if coarse in given and fine not in given}
     return replace(preset, **given, **finer) if given else preset
+
+
+@lru_cache(maxsize=1024)
+def make_rules(
+    parameters: Parameters,
+    *,
+    threshold: float,
+    is_gte: bool,
+    limit: int,
+    is_classic: bool,
+    is_steered: bool,
+    trace_level: TraceLevel,
+) -> Rules:
+    """Say how a walk goes, in the kernels' terms; most requests ask for the same."""
+    alpha = np.full(4, parameters.score_propagation_alpha, np.float32)
+    alpha[ContextType.SKILL] = parameters.skill_alpha
+    return Rules(
+        alpha=frozen(alpha),
+        threshold=threshold,
+        is_gte=int(is_gte),
+        # CLASSIC mixes hotness after the cut, so its walk knows nothing of it
+        hotness_alpha=0.0 if is_classic else parameters.hotness_alpha,
+        parallelism=parameters.parallelism,
+        convergence_rounds=parameters.convergence_rounds,
+        max_rows=parameters.max_scored_rows,
+        is_classic=int(is_classic),
+        child_rows=max(2 * limit, _CLASSIC_MIN_ROWS),
+        is_steered=int(is_steered),
+        record_steps=int(trace_level >= TraceLevel.STEPS),
+        record_children=int(trace_level >= TraceLevel.SCORES),
+    )

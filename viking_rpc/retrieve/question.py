@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 _NO_TERMS = frozen(np.empty(0, np.int32))
 _NO_WEIGHTS = frozen(np.empty(0, np.float32))
 
-
-#: A lexical score of one half takes this many nats of matched rarity, or this share of what the query's terms hold
-#: together if that is less. Long questions never match whole, short ones must still tell: docs/algorithm.md.
-SATURATION_NATS = 30.0
-SATURATION_SHARE = 0.4
+#: Of a term's weight, ln^2 of its rarity: about a term in every 1,200th file that the row says often, or three words of
+#: every 60th together, make a lexical score of one half. See docs/scores.md for how it was fitted.
+SATURATION = 50.0
 
 
 def make_question(
@@ -66,8 +64,8 @@ def make_question(
     return Question(
         vector=frozen(vector),
         term=frozen(ids[order]),
-        weight=frozen(idf[order].astype(np.float32)),
+        weight=frozen(idf[order] ** 2),  # rarity counts on both sides, the question's and the row's
         lexical_weight=lexical_weight,
         directory_weight=directory_lexical_weight,
-        saturation=min(SATURATION_NATS, SATURATION_SHARE * float(idf.sum())),
+        saturation=SATURATION,
     )

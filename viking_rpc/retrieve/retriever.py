@@ -15,15 +15,15 @@ from viking_kernels.arrays import PART_OWN, Conditions, Pool, Question, Rules, f
 from viking_kernels.hotness import hotness
 from viking_kernels.scan import N_SCAN_COUNTS, SCAN_FILTERED, SCAN_MATCHED, SCAN_ROWS, scan_rows
 
-from viking_rpc.domain.context import ContextType
 from viking_rpc.domain.query import Filter, Mode, Profile, TraceLevel
 from viking_rpc.domain.trace import AnswerWarning, EmptyReason, RetrieveResult, RetrieveStats, StopReason
 from viking_rpc.index.pools import best_first, make_pool
 from viking_rpc.index.scopes import make_conditions
 from viking_rpc.index.seeds import SeedParameters, Seeds, find_seeds
 from viking_rpc.retrieve.answer import Found, Hydrator
-from viking_rpc.retrieve.descent import Descent, LevelReranker
-from viking_rpc.retrieve.profiles import PRESETS, resolve_parameters
+from viking_rpc.retrieve.descent import Descent, DescentTotals, LevelReranker
+from viking_rpc.retrieve.frontier import Scratch
+from viking_rpc.retrieve.profiles import PRESETS, make_rules, resolve_parameters
 from viking_rpc.retrieve.question import make_question
 from viking_rpc.retrieve.resolve import resolve_place, vector_of
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from viking_rpc.domain.query import RetrieveRequest
     from viking_rpc.domain.trace import TraceStep
     from viking_rpc.index.snapshot import Snapshot
-    from viking_rpc.retrieve.profiles import Parameters
+    from viking_rpc.retrieve.frontier import Scratch
+from viking_rpc.retrieve.profiles import Parameters
 
 _NO_ROOM = make_pool(0)
 _CLASSIC_LEVELS = 0b011  # the global search of the published algorithm looks at L0 and L1
-_CLASSIC_MIN_ROWS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +111,7 @@ class Retrieval:
             snapshot, self._place, request.filter, request.scope.types, request.filter.levels, now_us
         )
         self._question = self._ask(vector, identity)
+        self._scratch = Scratch.take(snapshot)
         self._hydrator = Hydrator(snapshot, identity, request.view, now_us)
         seeding = time.perf_counter_ns()
         self._descent: Descent | None = None
@@ -140,12 +141,12 @@ class Retrieval:
         if self._is_classic:
             return self._scan_rows(self._conditions, max(limit, self.parameters.global_top_k))
         n_candidates = max(self._settings.n_flat_candidates, 4 * limit)
-        seeds = self._find_seeds(limit, 0, n_candidates)
+        seeds = self._find_seeds(limit, 0, n_candidates, n_candidates)
         is_told = seeds.path != "exact" or seeds.n_matched <= limit or self._n_passing(seeds.matches) < limit
         if self._threshold is None or is_told:
             return seeds
         # the whole limit passes: how many more do, and which is the best that does not, only a ranking of all can tell
-        ranked = self._find_seeds(seeds.n_matched, 0, n_candidates)
+        ranked = self._find_seeds(seeds.n_matched, 0, n_candidates, n_candidates)
         return replace(ranked, rows_scored=seeds.rows_scored + ranked.rows_scored)
 
     def _start_descent(self) -> Seeds:
@@ -164,8 +165,12 @@ class Retrieval:
             )
             return seeds
         n_directories = n_best if parameters.global_top_k else 0
-        n_candidates = max(self._settings.n_candidates, parameters.leaf_seeds)
-        seeds = self._find_seeds(parameters.leaf_seeds, n_directories, n_candidates)
+        seeds = self._find_seeds(
+            parameters.leaf_seeds,
+            n_directories,
+            max(self._settings.n_candidates, parameters.leaf_seeds),
+            max(self._settings.n_directory_candidates, n_directories) if n_directories else 0,
+        )
         found = np.concatenate([pool.node[pool.heap[: pool.size[0]]] for pool in (seeds.matches, seeds.directories)])
         starts = np.unique(found)
         for root in roots.tolist():
@@ -175,26 +180,28 @@ class Retrieval:
         self._descent.start(starts)
         return seeds
 
-    def _find_seeds(self, n_matches: int, n_directories: int, n_candidates: int) -> Seeds:
+    def _find_seeds(
+        self, n_matches: int, n_directories: int, n_candidates: int, n_directory_candidates: int
+    ) -> Seeds:
         return find_seeds(
             self.snapshot,
             self._place,
             self._conditions,
             self._question,
             SeedParameters(
-                n_matches=n_matches,
-                n_directories=n_directories,
                 max_exact_rows=self._settings.max_exact_rows,
                 n_candidates=n_candidates,
-                n_directory_candidates=max(self._settings.n_directory_candidates, n_directories) if n_directories else 0,
+                n_directory_candidates=n_directory_candidates,
                 is_exact=self.request.options.profile == Profile.EXHAUSTIVE,
             ),
+            self._scratch.pool("matches", n_matches),
+            self._scratch.pool("directories", n_directories),
         )
 
     def _scan_rows(self, conditions: Conditions, n_rows: int) -> Seeds:
         """Search flat by rows: what CLASSIC does before it collapses them."""
         counts = np.zeros(N_SCAN_COUNTS, np.int64)
-        pool = make_pool(n_rows)
+        pool = self._scratch.pool("matches", n_rows)
         scan_rows(self.snapshot.tree, self.snapshot.rows, self._question, conditions, pool, counts)
         n_rows, n_matched, n_filtered = counts[[SCAN_ROWS, SCAN_MATCHED, SCAN_FILTERED]].tolist()
         return Seeds(pool, _NO_ROOM, n_rows, n_matched, n_filtered, "exact")
@@ -210,29 +217,21 @@ class Retrieval:
             self._place.roots,
             limit=self.request.limit,
             n_starts=n_starts,
+            scratch=self._scratch,
             reranker=self._reranker,
         )
 
     def _make_rules(self) -> Rules:
         """Say how the walk goes."""
-        request, parameters = self.request, self.parameters
-        alpha = np.full(4, parameters.score_propagation_alpha, np.float32)
-        alpha[ContextType.SKILL] = parameters.skill_alpha
-        threshold = self._threshold
-        return Rules(
-            alpha=frozen(alpha),
+        request, threshold = self.request, self._threshold
+        return make_rules(
+            self.parameters,
             threshold=-np.inf if threshold is None else threshold,
-            is_gte=int(request.options.score_gte),
-            # CLASSIC mixes hotness after the cut, so its walk knows nothing of it
-            hotness_alpha=0.0 if self._is_classic else parameters.hotness_alpha,
-            parallelism=parameters.parallelism,
-            convergence_rounds=parameters.convergence_rounds,
-            max_rows=parameters.max_scored_rows,
-            is_classic=int(self._is_classic),
-            child_rows=max(2 * request.limit, _CLASSIC_MIN_ROWS),
-            is_steered=int(self._reranker is not None),
-            record_steps=int(request.trace_level >= TraceLevel.STEPS),
-            record_children=int(request.trace_level >= TraceLevel.SCORES),
+            is_gte=request.options.score_gte,
+            limit=request.limit,
+            is_classic=self._is_classic,
+            is_steered=self._reranker is not None,
+            trace_level=request.trace_level,
         )
 
     @property
@@ -263,30 +262,35 @@ class Retrieval:
     # -- finish
 
     def result(self) -> RetrieveResult:
-        """Return the answer; the retrieval must be done."""
+        """Return the answer, once; the retrieval must be done."""
         descent, seeds = self._descent, self._seeds
-        if descent is None:
+        totals = descent.totals if descent is not None else None
+        if descent is None or totals is None:
             found, n_matched, n_cut, best_cut = self._finish_flat()
             n_filtered = seeds.n_filtered
         else:
-            totals = descent.totals
             found = self._finish(_read(descent.pool, best_first(descent.pool)))
             n_matched, n_cut, best_cut = totals.n_matched, totals.n_cut, totals.best_cut
             n_filtered = max(totals.n_filtered, seeds.n_filtered)  # the walk does not count its roots
         has_steps = self.request.trace_level >= TraceLevel.STEPS
         matches = tuple(self._hydrator.match(one, has_steps=has_steps) for one in found)
-        return RetrieveResult(
+        result = RetrieveResult(
             matches=matches,
             revision=self.snapshot.revision,
             mode=self.request.mode,
             searched_roots=self.searched_roots,
-            stats=self._stats(n_filtered),
+            stats=self._stats(n_filtered, totals),
             steps=descent.steps(self._hydrator) if descent is not None else (),
             warnings=tuple(self.warnings),
             empty_reason=EmptyReason.NONE if matches else self._empty_reason(n_cut=n_cut, n_filtered=n_filtered),
             total_matched=n_matched,
             best_below_threshold=best_cut if n_cut else None,
         )
+        if descent is not None:
+            descent.release()
+        else:
+            self._scratch.give_back(self.snapshot, None, self._scratch.block)
+        return result
 
     def _finish(self, found: list[Found]) -> list[Found]:
         """Mix hotness into the scores of CLASSIC, after the cut (R17); the others' walk has done so."""
@@ -341,30 +345,24 @@ class Retrieval:
         request = replace(self.request, filter=Filter())
         place, _ = resolve_place(self.snapshot, request, self._identity, self.now_us)
         conditions = make_conditions(self.snapshot, place, request.filter, (), (), self.now_us)
-        nothing = SeedParameters(n_matches=0, n_directories=0, max_exact_rows=0, n_candidates=0, is_exact=True)
-        return find_seeds(self.snapshot, place, conditions, self._question, nothing).rows_scored > 0
+        exact = SeedParameters(max_exact_rows=0, n_candidates=0, n_directory_candidates=0, is_exact=True)
+        return find_seeds(self.snapshot, place, conditions, self._question, exact, _NO_ROOM, _NO_ROOM).rows_scored > 0
 
-    def _stats(self, n_filtered: int) -> RetrieveStats:
+    def _stats(self, n_filtered: int, totals: DescentTotals | None) -> RetrieveStats:
         """Say what the retrieval cost."""
-        stats = RetrieveStats(
+        descent = self._descent
+        return RetrieveStats(
             stop_reason=self.stop_reason,
-            rows_scored=self._seeds.rows_scored,
+            n_rounds=totals.n_rounds if totals else 0,
+            n_expanded=totals.n_expanded if totals else 0,
+            rows_scored=self._seeds.rows_scored + (totals.n_rows if totals else 0),
             rows_filtered=n_filtered,
             seed_path=self._seeds.path,
             embed_us=self._embed_us,
             seed_us=self._seed_us,
+            descent_us=descent.duration_us if descent else 0.0,
             total_us=(time.perf_counter_ns() - self._started) / 1000 + self._embed_us,
-        )
-        if self._descent is None:
-            return stats
-        totals = self._descent.totals
-        return replace(
-            stats,
-            n_rounds=totals.n_rounds,
-            n_expanded=totals.n_expanded,
-            rows_scored=stats.rows_scored + totals.n_rows,
-            descent_us=self._descent.duration_us,
-            levels=self._descent.levels(),
+            levels=descent.levels() if descent and self.request.trace_level >= TraceLevel.STATS else (),
         )
 
 
