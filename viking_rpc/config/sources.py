@@ -45,6 +45,9 @@ class ConfigError(ValueError):
 class _Layer(NamedTuple):
     name: str
     values: Mapping[str, Any]
+#: Read before there are settings: where compiled kernels are kept, and whether their arguments are checked.
+_NOT_SETTINGS = {f"{PREFIX}CACHE_DIR", f"{PREFIX}CHECK_KERNELS"}
+
 
 
 def load_settings(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Settings:
@@ -109,7 +112,7 @@ def _shown(value: object) -> str:
 
 def _unknown_variables() -> Iterator[Problem]:
     for variable in sorted(os.environ):
-        if not variable.upper().startswith(PREFIX):
+        if not variable.upper().startswith(PREFIX) or variable.upper() in _NOT_SETTINGS:
             continue
         section = variable[len(PREFIX) :].split(NESTED)[0].lower()
         if section not in Settings.model_fields:
