@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 DIM = 4
 OPERATOR = Identity(user="", role=Role.ROOT)
 WORDS = ("apple", "pear", "plum", "ERR-4711", "fig")
-NEVER = StoreSettings(max_fresh_rows=1_000_000)
+NEVER = StoreSettings(max_fresh_rows=1_000_000, max_fresh_share=1e9)
 
 
 @dataclass
@@ -205,7 +205,7 @@ def test_any_number_of_neighbours_finds_its_place(store: Store, order: int) -> N
     store.apply(ACCOUNT, [file("viking://resources/n/a"), file("viking://resources/n/z")])
     store.lay_out(ACCOUNT)
     n_base = store.snapshot(ACCOUNT).n_base
-    for i in range(0, 100)[::order]:
+    for i in range(100)[::order]:
         store.apply(ACCOUNT, [file(f"viking://resources/n/n{i:03}", rows=rows_of(Kind.FILE, 1))])
     snapshot = store.snapshot(ACCOUNT)
     assert snapshot.n_base == n_base

@@ -32,15 +32,23 @@ class Growing:
         """Return what has been appended so far, read-only."""
         return frozen(self.buffer[: self.n_used])
 
-    def append(self, entries: NDArray) -> NDArray:  # type: ignore[type-arg]
-        """Append entries; return a read-only view of all."""
-        n = self.n_used + len(entries)
-        if n > len(self.buffer):
+    def append(self, entries: NDArray, first: int) -> NDArray:  # type: ignore[type-arg]
+        """Append entries to the first ones; return a read-only view of all.
+
+        Args:
+            entries: to append.
+            first: entries that the followed state has. Where somebody else has gone on from there already, be it an
+                update that failed, the entries go into a buffer of their own.
+        """
+        n = first + len(entries)
+        if not len(entries):  # a loaded buffer is read-only
+            return frozen(self.buffer[:n])
+        if first != self.n_used or n > len(self.buffer):
             room = max(int(n * _GROWTH), n + _MIN_ROOM)
             larger = np.empty((room, *self.buffer.shape[1:]), self.buffer.dtype)
-            larger[: self.n_used] = self.buffer[: self.n_used]
+            larger[:first] = self.buffer[:first]
             self.buffer = larger
-        self.buffer[self.n_used : n] = entries
+        self.buffer[first:n] = entries
         self.n_used = n
         return self.view()
 

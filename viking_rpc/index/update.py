@@ -210,11 +210,11 @@ class _Update:
         first = len(old.term_id)
         buffers = self.old.buffers
         return vocabulary, Rows(
-            vectors=buffers.vectors.append(np.stack([row.vector for row in self.new_rows])),
+            vectors=buffers.vectors.append(np.stack([row.vector for row in self.new_rows]), self.old.n_rows),
             level=frozen(np.concatenate([old.level, level])),
             node=frozen(np.concatenate([old.node, np.array(self.new_row_nodes, np.int32)])),
             term_lo=frozen(np.concatenate([old.term_lo, first + lists.offset[:-1]])),
             term_hi=frozen(np.concatenate([old.term_hi, first + lists.offset[1:]])),
-            term_id=buffers.term_id.append(lists.term_id),
-            term_weight=buffers.term_weight.append(lists.weight),
+            term_id=buffers.term_id.append(lists.term_id, first),
+            term_weight=buffers.term_weight.append(lists.weight, first),
         )
