@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
 from viking_kernels.arrays import (
     CHILD_KEPT,
     CHILD_ROW,
@@ -22,7 +23,6 @@ from viking_kernels.arrays import (
     STEP_SCORED,
     Frontier,
 )
-
 from viking_rpc.domain.access import readable_roots
 from viking_rpc.domain.context import Context, ContextType, Kind, Level
 from viking_rpc.domain.query import View
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _LEVELS = tuple(Level)
 _KINDS = (Kind.FILE, Kind.DIRECTORY)
 _TYPES = {int(kind): kind for kind in ContextType}
-_MAX_REMEMBERED = 50_000
+_MAX_REMEMBERED = 20_000
 
 
 class Found(NamedTuple):
@@ -58,7 +58,7 @@ class Found(NamedTuple):
 
 
 class Hydrator:
-    """Makes contexts of nodes; directories that many answers share are made once per snapshot and identity."""
+    """Makes contexts of nodes; those that many answers share are made once per snapshot."""
 
     def __init__(self, snapshot: Snapshot, identity: Identity, view: View, now_us: int) -> None:
         """Bind to a snapshot, to who reads, and to which texts it wants."""
@@ -68,12 +68,23 @@ class Hydrator:
         self._readable = readable_roots(identity)
         memo = snapshot.memo
         self._uris: dict[int, str] = memo.setdefault("uris", {})  # type: ignore[assignment]
+        self._contexts: dict[int, Context] = memo.setdefault(("contexts", self._has_abstract), {})  # type: ignore[assignment]
         self._chains: dict[int, tuple[Context, ...]] = memo.setdefault(  # type: ignore[assignment]
             ("ancestors", identity, self._has_abstract), {}
         )
 
     def context(self, node: int) -> Context:
         """Return a node's context with its abstract if the view has it; longer texts are the store's to add."""
+        found = self._contexts.get(node)
+        if found is None:
+            found = self._read(node)
+            if not self._snapshot.has_expiry:  # else the counts of children change with time
+                if len(self._contexts) > _MAX_REMEMBERED:
+                    self._contexts.clear()
+                self._contexts[node] = found
+        return found
+
+    def _read(self, node: int) -> Context:
         snapshot = self._snapshot
         tree = snapshot.columns
         is_directory = tree.is_directory[node]
@@ -123,7 +134,7 @@ class Hydrator:
                 found = (*found, self.context(node))
             if len(self._chains) > _MAX_REMEMBERED:
                 self._chains.clear()
-            if not self._snapshot.has_expiry:  # else the counts of children change with time
+            if not self._snapshot.has_expiry:
                 self._chains[node] = found
         return found
 

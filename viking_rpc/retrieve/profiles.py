@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from viking_kernels.arrays import Rules, frozen
 
+from viking_kernels.arrays import Rules, frozen
 from viking_rpc.domain.context import ContextType
 from viking_rpc.domain.query import Profile, TraceLevel
 
@@ -81,7 +81,12 @@ _OPTION_NAMES = tuple(field.name for field in fields(Parameters) if field.name n
 
 def resolve_parameters(options: RetrieveOptions, presets: Mapping[Profile, Parameters] = PRESETS) -> Parameters:
     """Return the profile's preset with what the request sets in its place."""
-    return _replaced(presets[options.profile], {name: getattr(options, name) for name in _OPTION_NAMES})
+    return _with_options(presets[options.profile], options)
+
+
+@lru_cache(maxsize=1024)
+def _with_options(preset: Parameters, options: RetrieveOptions) -> Parameters:
+    return _replaced(preset, {name: getattr(options, name) for name in _OPTION_NAMES})
 
 
 def with_settings(settings: Mapping[Profile, Mapping[str, float | int | None]]) -> dict[Profile, Parameters]:
@@ -90,7 +95,7 @@ def with_settings(settings: Mapping[Profile, Mapping[str, float | int | None]]) 
 
 
 def _replaced(preset: Parameters, values: Mapping[str, float | int | None]) -> Parameters:
-    given = {name: value for name, value in values.items() if value is not None}
+    given: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
     finer = {fine: given[coarse] for coarse, fine in _FINER.items() if coarse in given and fine not in given}
     return replace(preset, **given, **finer) if given else preset
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from viking_kernels.arrays import Question, frozen
 
+from viking_kernels.arrays import Question, frozen
 from viking_rpc.errors import FailedPreconditionError
 from viking_rpc.index.text import hash_terms, terms
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from viking_rpc.index.snapshot import Snapshot
 
+#: A vector whose length is so near to 1 is left as it is.
+_UNIT_TOLERANCE = 1e-6
 _NO_TERMS = frozen(np.empty(0, np.int32))
 _NO_WEIGHTS = frozen(np.empty(0, np.float32))
 
@@ -52,8 +55,9 @@ def make_question(
         )
     else:
         vector = np.asarray(vector, np.float32)
-        length = float(np.sqrt(vector @ vector))
-        vector = vector / np.float32(length) if length > 0 else vector
+        length = math.sqrt(float(vector @ vector))
+        if length > 0 and abs(length - 1) > _UNIT_TOLERANCE:
+            vector = vector / np.float32(length)
     words = sorted(set(terms(text))) if text and (lexical_weight or directory_lexical_weight) else []
     if not words:
         return Question(frozen(vector), _NO_TERMS, _NO_WEIGHTS, 0.0, 0.0, 0.0)
