@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from viking_rpc.domain.context import ContextType, Kind, Level, Row
 from viking_rpc.index import subtree
 from viking_rpc.index.layout import build_snapshot
-from viking_rpc.index.lexicon import B, K1
+from viking_rpc.index.lexicon import K1, B
 from viking_rpc.index.records import ROOT_KEY, ChangeSet, NodeRecord
 from viking_rpc.index.text import count_terms
 from viking_rpc.index.update import apply_changes

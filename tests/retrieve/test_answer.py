@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -16,9 +17,11 @@ from viking_rpc.domain.trace import EmptyReason, StopReason
 from viking_rpc.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError, PermissionDeniedError
 from viking_rpc.index.layout import build_snapshot
 from viking_rpc.index.records import ChangeSet
-from viking_rpc.index.snapshot import Snapshot
 from viking_rpc.index.update import apply_changes
 from viking_rpc.retrieve.retriever import Retrieval
+
+if TYPE_CHECKING:
+    from viking_rpc.index.snapshot import Snapshot
 
 P = ("resources", "p")
 TARGET = "viking://resources/p"

@@ -48,7 +48,7 @@ class Case:
         self.roots = [r for r in kept if not any(r[: len(out)] == out for out in excluded)]
         self.conditions = model.Conditions(
             included=frozenset(self.roots),
-            excluded=frozenset({out for out in excluded} | hidden),
+            excluded=frozenset(set(excluded) | hidden),
             tags=tags,
             types=frozenset(map(int, types)) or ALL_TYPES,
             levels=frozenset(levels) or frozenset(range(3)),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def read_vectors(  # noqa: PLR0913, PLR0917 - what was asked, and who was asked
+def read_vectors(
     answer: object, n_texts: int, dimensions: int | None, stage: str, origin: str, model: str
 ) -> NDArray[np.float32]:
     """Return the vectors in the order of the texts.

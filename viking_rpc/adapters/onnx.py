@@ -44,7 +44,7 @@ class OnnxEmbedder:
 
     is_inline = False
 
-    def __init__(  # noqa: PLR0913 - all but the folder are options by keyword
+    def __init__(
         self,
         folder: Path | None = None,
         *,

@@ -116,8 +116,10 @@ class OpenAiEmbedder:
         return self._block(texts, _TEXTS, None)
 
     def embed_query(self, text: str, timeout_s: float | None = None) -> NDArray[np.float32]:
-        """Embed a query: float32[dimensions]. Raises as `embed_texts`, and
-        DeadlineExceededError with reason EMBED_TIMEOUT.
+        """Embed a query: float32[dimensions]; blocking, bounded by `timeout_s`.
+
+        Raises:
+            DeadlineExceededError: reason EMBED_TIMEOUT; else as `embed_texts`.
         """
         require_encodable([text])
         vector: NDArray[np.float32] = self._block([text], _QUERY, timeout_s)[0]

@@ -48,8 +48,10 @@ class Embedder(Protocol):
         """
 
     def embed_query(self, text: str, timeout_s: float | None = None) -> NDArray[np.float32]:
-        """Embed a query: float32[dimensions]; blocking, bounded by `timeout_s`. Raises as `embed_texts`, and
-        DeadlineExceededError with reason EMBED_TIMEOUT.
+        """Embed a query: float32[dimensions]; blocking, bounded by `timeout_s`.
+
+        Raises:
+            DeadlineExceededError: reason EMBED_TIMEOUT; else as `embed_texts`.
         """
 
     async def embed_query_async(self, text: str, timeout_s: float | None = None) -> NDArray[np.float32]:

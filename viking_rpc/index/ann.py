@@ -40,7 +40,8 @@ class AnnIndex:
         """Wrap a filled usearch index."""
         self._index = index
         self._parameters = parameters
-        self._index.expansion_search = parameters.expansion_search  # the graph looks at max(k, this) candidates
+        # the graph looks at max(k, this) candidates; mypy misses the setter
+        self._index.expansion_search = parameters.expansion_search  # type: ignore[misc]
 
     @classmethod
     def build(cls, vectors: NDArray[np.float32], rows: NDArray[np.int32], parameters: AnnParameters) -> AnnIndex:

@@ -32,8 +32,8 @@ class Texts:
 
     def __post_init__(self) -> None:
         """Take the views."""
-        object.__setattr__(self, "_bytes", memoryview(self.data))
-        object.__setattr__(self, "_offsets", memoryview(self.offset))
+        object.__setattr__(self, "_bytes", self.data.data)
+        object.__setattr__(self, "_offsets", self.offset.data)
 
     @classmethod
     def pack(cls, texts: Iterable[bytes]) -> Texts:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
 from viking_kernels.arrays import frozen
 
 if TYPE_CHECKING:

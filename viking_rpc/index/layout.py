@@ -7,8 +7,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
-from viking_kernels.arrays import Rows, Tree, frozen
 
+from viking_kernels.arrays import Rows, Tree, frozen
 from viking_rpc.domain.context import ContextType, Kind
 from viking_rpc.domain.uri import SCHEME
 from viking_rpc.index.blobs import Texts

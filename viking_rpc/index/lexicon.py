@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from viking_kernels.arrays import Postings, frozen
 
+from viking_kernels.arrays import Postings, frozen
 from viking_rpc.domain.context import Level
 from viking_rpc.index.vocabulary import Vocabulary
 

@@ -45,9 +45,7 @@ def with_owners(snapshot: Snapshot, *, min_rows: int, parameters: AnnParameters)
             continue
         rows = rows[snapshot.rows.vectors[rows].any(axis=1)]  # a zero vector has no direction to find it by
         is_file = snapshot.rows.level[rows] == Level.DETAIL
-        owners.append(
-            Owner(node, *(_index(snapshot, part, parameters) for part in (rows[~is_file], rows[is_file])))
-        )
+        owners.append(Owner(node, *(_index(snapshot, part, parameters) for part in (rows[~is_file], rows[is_file]))))
     return replace(snapshot, owners=tuple(owners), memo={})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from viking_kernels.arrays import N_PARTS, Pool
 
 

@@ -10,18 +10,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+
 from viking_kernels.arrays import Conditions, Pool, Question, frozen
 from viking_kernels.mask import mask_nodes
 from viking_kernels.scan import N_SCAN_COUNTS, SCAN_FILTERED, SCAN_MATCHED, SCAN_ROWS, scan_nodes, search_postings
-
 from viking_rpc.domain.context import Level
 from viking_rpc.index.owners import subtree_rows
 from viking_rpc.index.pools import make_pool
-from viking_rpc.index.scopes import Place
 
 if TYPE_CHECKING:
     from viking_rpc.index.ann import AnnIndex
     from viking_rpc.index.owners import Owner
+    from viking_rpc.index.scopes import Place
     from viking_rpc.index.snapshot import Snapshot
 
 #: An approximate search that returned too few allowed nodes is asked for this many times more.
@@ -119,7 +119,14 @@ def find_seeds(
     if split.owners:
         approximate = _within(conditions, split.approximate)
         candidates = _candidates(
-            snapshot, split, approximate, question, parameters, len(matches.score), counts, is_flat=not len(directories.score)
+            snapshot,
+            split,
+            approximate,
+            question,
+            parameters,
+            len(matches.score),
+            counts,
+            is_flat=not len(directories.score),
         )
         if candidates is None:  # the filter leaves too little for an approximate search
             split = _Split(place, split.approximate, (), is_whole=False)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from viking_kernels.arrays import Postings, Rows, Tree
 
+from viking_kernels.arrays import Postings, Rows, Tree
 from viking_rpc.domain.uri import SCHEME, Uri
 
 if TYPE_CHECKING:

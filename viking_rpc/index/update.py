@@ -13,8 +13,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
-from viking_kernels.arrays import Rows, Tree, frozen
 
+from viking_kernels.arrays import Rows, Tree, frozen
 from viking_rpc.domain.context import Kind
 from viking_rpc.domain.uri import SCHEME
 from viking_rpc.index.layout import TIE_STEP, tag_lists

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+
 from viking_kernels.arrays import (
     COUNT_BLOCK,
     COUNT_CUT,
@@ -25,7 +26,6 @@ from viking_kernels.classic import start_classic
 from viking_kernels.frontier import BUDGET, CONVERGED, EXHAUSTED, NEED_HEAP, RERANK, RUNNING, STAGNANT
 from viking_kernels.mask import mask_nodes
 from viking_kernels.walk import start_walk, walk
-
 from viking_rpc.domain.trace import StopReason
 from viking_rpc.retrieve.answer import level_stats
 from viking_rpc.retrieve.frontier import give_room
@@ -73,7 +73,7 @@ class DescentTotals:
 class Descent:
     """A walk that goes on in slices; `pool` holds the best matches so far."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a walk reads, and the rest by keyword
         self,
         snapshot: Snapshot,
         question: Question,
@@ -236,7 +236,8 @@ class Descent:
         us_per_cycle = self.duration_us / (int(frontier.level_int[:, LEVEL_CYCLES].sum()) or 1)
         depths = {int(root): int(self._snapshot.tree.depth[root]) for root in self._roots}
         steps = [
-            hydrator.step(frontier, i, depths, us_per_cycle) for i in range(first, int(frontier.counters[COUNT_EXPANDED]))
+            hydrator.step(frontier, i, depths, us_per_cycle)
+            for i in range(first, int(frontier.counters[COUNT_EXPANDED]))
         ]
         if self._rules.record_children:
             steps = [replace(step, child_scores=hydrator.child_scores(frontier, step.index)) for step in steps]

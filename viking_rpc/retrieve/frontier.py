@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+
 from viking_kernels.arrays import (
     COUNT_NEEDED,
     N_CHILD_INTS,
@@ -17,7 +18,6 @@ from viking_kernels.arrays import (
     Pool,
 )
 from viking_kernels.frontier import NEED_BLOCK, NEED_CHILDREN, NEED_HEAP, NEED_SEEN, NEED_STEPS
-
 from viking_rpc.index.pools import make_pool
 
 if TYPE_CHECKING:

@@ -69,7 +69,8 @@ def vector_of(snapshot: Snapshot, text: str, identity: Identity, now_us: int) ->
         raise NotFoundError("CONTEXT_NOT_FOUND", f"{parsed.uri} does not exist", {"uri": str(parsed.uri)})
     for row in range(int(snapshot.tree.row_hi[node]) - 1, int(snapshot.tree.row_lo[node]) - 1, -1):
         if parsed.level is None or snapshot.rows.level[row] == parsed.level:
-            return snapshot.rows.vectors[row]
+            vector: NDArray[np.float32] = snapshot.rows.vectors[row]
+            return vector
     raise InvalidArgumentError.of([Violation("query.like_uri", f"{text} has no vector", "NO_VECTOR")])
 
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+
 from viking_kernels.arrays import PART_OWN, Conditions, Pool, Question, Rules, frozen
 from viking_kernels.hotness import hotness
 from viking_kernels.scan import N_SCAN_COUNTS, SCAN_FILTERED, SCAN_MATCHED, SCAN_ROWS, scan_rows
-
 from viking_rpc.domain.query import Filter, Mode, Profile, TraceLevel
 from viking_rpc.domain.trace import AnswerWarning, EmptyReason, RetrieveResult, RetrieveStats, StopReason
 from viking_rpc.index.pools import best_first, make_pool
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from viking_rpc.domain.query import RetrieveRequest
     from viking_rpc.domain.trace import TraceStep
     from viking_rpc.index.snapshot import Snapshot
-    from viking_rpc.retrieve.frontier import Scratch
 from viking_rpc.retrieve.profiles import Parameters
 
 _NO_ROOM = make_pool(0)
@@ -180,9 +179,7 @@ class Retrieval:
         self._descent.start(starts)
         return seeds
 
-    def _find_seeds(
-        self, n_matches: int, n_directories: int, n_candidates: int, n_directory_candidates: int
-    ) -> Seeds:
+    def _find_seeds(self, n_matches: int, n_directories: int, n_candidates: int, n_directory_candidates: int) -> Seeds:
         return find_seeds(
             self.snapshot,
             self._place,

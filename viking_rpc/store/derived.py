@@ -6,11 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from viking_kernels.arrays import Postings, Rows, Tree
-
 from viking_rpc.index.ann import AnnIndex, AnnParameters
 from viking_rpc.index.blobs import Texts
 from viking_rpc.index.growing import Growing, RowBuffers
-from viking_rpc.index.lexicon import B, K1
+from viking_rpc.index.lexicon import K1, B
 from viking_rpc.index.owners import Owner
 from viking_rpc.index.snapshot import Snapshot
 from viking_rpc.index.vocabulary import Vocabulary
@@ -97,7 +96,8 @@ def load_snapshot(
     facts = json.loads(checkpoint.blobs["facts"])
     tree = Tree(**{field: arrays[f"tree-{field}"] for field in Tree._fields})
     rows = Rows(**{field: arrays[f"rows-{field}"] for field in Rows._fields})
-    texts = {field: Texts(arrays[f"{field}-data"], arrays[f"{field}-offset"]) for field in _TEXTS}
+    columns: dict[str, Any] = {column: arrays[column] for column in _COLUMNS}
+    texts: dict[str, Any] = {field: Texts(arrays[f"{field}-data"], arrays[f"{field}-offset"]) for field in _TEXTS}
     owners = tuple(
         Owner(
             node,
@@ -124,7 +124,7 @@ def load_snapshot(
         owners=owners,
         has_expiry=facts["has_expiry"],
         n_contexts=facts["n_contexts"],
-        **{column: arrays[column] for column in _COLUMNS},
+        **columns,
         **texts,
     )
 
