@@ -1,0 +1,277 @@
+"""The command line: what can be typed, and which module does it; heavy imports wait until a command runs."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from viking_rpc.cli.options import Config, Data, Json, Server, UriArgument
+
+app = typer.Typer(
+    name="viking",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Find context for agents: import a folder, serve it, ask it, and see why each result came.",
+)
+
+_state = {"traceback": False}
+
+
+class TypeName(StrEnum):
+    """A context type as it is typed."""
+
+    RESOURCE = "resource"
+    MEMORY = "memory"
+    SKILL = "skill"
+
+
+class ModeName(StrEnum):
+    """A mode as it is typed."""
+
+    QUICK = "quick"
+    THINKING = "thinking"
+
+
+class ProfileName(StrEnum):
+    """A profile as it is typed."""
+
+    BALANCED = "balanced"
+    CLASSIC = "classic"
+    EXHAUSTIVE = "exhaustive"
+
+
+def wants_traceback() -> bool:
+    """Return whether an unforeseen error is to be shown with its traceback."""
+    return _state["traceback"]
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        from importlib.metadata import version
+
+        typer.echo(f"viking-rpc {version('viking-rpc')}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[  # noqa: ARG001 - its callback does the work
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+    traceback: Annotated[bool, typer.Option("--traceback", help="Show where an unforeseen error came from.")] = False,
+) -> None:
+    """Take what stands before the command."""
+    import logging
+
+    _state["traceback"] = traceback
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
+
+
+@app.command("import")
+def import_(
+    path: Annotated[
+        Path | None, typer.Argument(metavar="PATH", help="A folder, or one file.", show_default=False)
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="URI", help="Where it goes, e.g. viking://resources/docs.")
+    ] = None,
+    corpus: Annotated[
+        Path | None,
+        typer.Option("--corpus", metavar="DIR", help="Import a corpus (corpus.jsonl.gz) instead of a PATH."),
+    ] = None,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Also remove what an earlier import made and is gone now.")
+    ] = False,
+    data: Data = None,
+    server: Server = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Import a folder, a file or a corpus; what did not change is not touched."""
+    from viking_rpc.cli.importing import import_path
+
+    import_path(path, to, corpus, allow_prune=prune, data=data, server=server, config=config, as_json=as_json)
+
+
+@app.command()
+def serve(
+    data: Data = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            "--listen",
+            metavar="HOST:PORT",
+            help="Loopback address, or unix:PATH.  [default: 127.0.0.1:7654]",
+            show_default=False,
+        ),
+    ] = None,
+    config: Config = None,
+) -> None:
+    """Serve a data directory over gRPC until SIGINT or SIGTERM."""
+    from viking_rpc.cli.serving import serve_data
+
+    serve_data(data, listen, config)
+
+
+@app.command()
+def find(
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.")],
+    target: Annotated[
+        list[str] | None, typer.Option("--target", "-t", metavar="URI", help="Look only here; may be repeated.")
+    ] = None,
+    type_: Annotated[list[TypeName] | None, typer.Option("--type", help="Only this type; may be repeated.")] = None,
+    mode: Annotated[ModeName, typer.Option("--mode", help="The descent, or one flat search.")] = ModeName.THINKING,
+    profile: Annotated[ProfileName, typer.Option("--profile", help="A set of defaults.")] = ProfileName.BALANCED,
+    limit: Annotated[int, typer.Option("--limit", "-n", help="Greatest number of matches.")] = 10,
+    level: Annotated[
+        list[str] | None, typer.Option("--level", metavar="L0|L1|L2", help="Only this level; may be repeated.")
+    ] = None,
+    tag: Annotated[list[str] | None, typer.Option("--tag", metavar="KEY=VALUE", help="Only with this tag.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="Changed since: 2h, 7d, 2026-03-10, RFC 3339.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Changed until, inclusively.")] = None,
+    threshold: Annotated[
+        float | None, typer.Option("--threshold", help="Cut matches whose relevance is not above.")
+    ] = None,
+    trace: Annotated[bool, typer.Option("--trace", help="Show the descent and the time at each level.")] = False,
+    data: Data = None,
+    server: Server = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Find contexts."""
+    from viking_rpc.cli.finding import Wanted, find_contexts
+
+    wanted = Wanted(
+        query=query,
+        targets=tuple(target or ()),
+        types=tuple(one.value for one in type_ or ()),
+        mode=mode.value,
+        profile=profile.value,
+        limit=limit,
+        levels=tuple(level or ()),
+        tags=tuple(tag or ()),
+        since=since,
+        until=until,
+        threshold=threshold,
+        has_trace=trace,
+    )
+    find_contexts(wanted, data=data, server=server, config=config, as_json=as_json)
+
+
+@app.command()
+def ls(
+    uri: Annotated[
+        str, typer.Argument(metavar="URI", help="A directory; without one, the scopes.", show_default=False)
+    ] = "",
+    data: Data = None,
+    server: Server = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """List the children of a directory."""
+    from viking_rpc.cli.browsing import list_children
+
+    list_children(uri, data=data, server=server, config=config, as_json=as_json)
+
+
+@app.command()
+def tree(
+    uri: Annotated[
+        str, typer.Argument(metavar="URI", help="A directory; without one, the scopes.", show_default=False)
+    ] = "",
+    depth: Annotated[int, typer.Option("-L", "--depth", min=1, help="How many levels to show.")] = 3,
+    data: Data = None,
+    server: Server = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Show a directory with what lies below it."""
+    from viking_rpc.cli.browsing import show_tree
+
+    show_tree(uri, depth, data=data, server=server, config=config, as_json=as_json)
+
+
+@app.command()
+def read(
+    uri: UriArgument,
+    level: Annotated[
+        str | None,
+        typer.Option("--level", metavar="L0|L1|L2", help="Which text.  [default: all of it]", show_default=False),
+    ] = None,
+    data: Data = None,
+    server: Server = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Print the text of a context: abstract (L0), overview (L1), content (L2)."""
+    from viking_rpc.cli.browsing import read_context
+
+    read_context(uri, level, data=data, server=server, config=config, as_json=as_json)
+
+
+@app.command()
+def rm(
+    uri: UriArgument,
+    recursive: Annotated[bool, typer.Option("--recursive", "-r", help="A directory with all that is in it.")] = False,
+    data: Data = None,
+    server: Server = None,
+    config: Config = None,
+) -> None:
+    """Remove a context."""
+    from viking_rpc.cli.browsing import remove_context
+
+    remove_context(uri, is_recursive=recursive, data=data, server=server, config=config)
+
+
+@app.command()
+def info(data: Data = None, server: Server = None, config: Config = None, as_json: Json = False) -> None:
+    """Show what is stored, and every setting with where it comes from."""
+    from viking_rpc.cli.facts import show_info
+
+    show_info(data=data, server=server, config=config, as_json=as_json)
+
+
+@app.command()
+def warmup() -> None:
+    """Compile the kernels now, so that nothing waits for it later."""
+    from viking_rpc.cli.kernels import warm_up
+
+    warm_up()
+
+
+@app.command()
+def demo(
+    query: Annotated[
+        str | None, typer.Option("--query", metavar="TEXT", help="Ask this instead of the prepared queries.")
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Ask all prepared queries.")] = False,
+) -> None:
+    """Import a handbook, memories and skills, serve them, and ask over gRPC."""
+    from viking_rpc.cli.demo import run_demo
+
+    run_demo(query, is_all=all_)
+
+
+@app.command("eval")
+def eval_(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A set: corpus, queries and judgments.")],
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            metavar="DIR",
+            help="Keeps imported sets.  [default: ~/.cache/viking-rpc/evaluate]",
+            show_default=False,
+        ),
+    ] = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Measure a set: Recall, nDCG and MRR of flat search and of the descent."""
+    from viking_rpc.cli.evaluating import evaluate_set
+
+    evaluate_set(folder, data=data, config=config, as_json=as_json)

@@ -1,0 +1,50 @@
+"""`viking eval`: measure a set."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from viking_rpc.cli.console import err, out, print_json, progress_bar
+from viking_rpc.cli.kernels import ensure_compiled
+from viking_rpc.cli.session import settings_for
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def evaluate_set(folder: Path, *, data: Path | None, config: Path | None, as_json: bool) -> None:
+    """Import a set, or take it as an earlier run left it, run its queries, and print the report."""
+    settings = settings_for(None, config)
+    ensure_compiled()
+    from viking_rpc.adapters.embedders import make_embedder
+    from viking_rpc.engine import search_settings
+    from viking_rpc.evaluate.prepare import prepared
+    from viking_rpc.evaluate.report import as_json as report_json
+    from viking_rpc.evaluate.report import as_table
+    from viking_rpc.evaluate.run import run_arms
+
+    embedder = make_embedder(settings.embedder)
+    with progress_bar() as progress:
+        task = progress.add_task(f"importing {folder.name}", total=None)
+
+        def show(n_done: int, n_all: int, _: str = "") -> None:
+            progress.update(task, completed=n_done, total=n_all)
+
+        with prepared(folder, settings, embedder, cache=data, on_progress=show) as ready:
+            progress.reset(task, description=f"running {ready.name}", total=len(ready.queries))
+            reports = run_arms(
+                ready.snapshot,
+                ready.queries,
+                embedder,
+                settings=search_settings(settings),
+                now_us=time.time_ns() // 1000,
+                on_progress=show,
+            )
+    if as_json:
+        print_json(report_json(ready.name, reports))
+        return
+    out.print(as_table(ready.name, reports, len(ready.queries)))
+    out.print("[dim]p50: one whole in-process retrieval; the query is embedded before, once for all arms[/]")
+    if ready.n_dropped:
+        err.print(f"{ready.n_dropped:,} queries have no relevant judgment and were left out")

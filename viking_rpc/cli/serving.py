@@ -1,0 +1,23 @@
+"""`viking serve`: run the server in the foreground."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from viking_rpc.cli.console import err
+from viking_rpc.cli.kernels import ensure_compiled
+from viking_rpc.cli.session import settings_for
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def serve_data(data: Path | None, listen: str | None, config: Path | None) -> None:
+    """Serve until SIGINT or SIGTERM. Raises what starting the server raises."""
+    settings = settings_for(data, config, listen)
+    logging.getLogger("viking_rpc").setLevel(logging.INFO)
+    ensure_compiled()
+    from viking_rpc.server.app import serve
+
+    serve(settings, lambda address: err.print(f"[bold]{address}[/] serves {settings.data}", soft_wrap=True))
