@@ -199,7 +199,7 @@ def serve(settings: Settings, on_bound: Callable[[str], None] | None = None) -> 
 
 
 def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return uvloop's loop where it is installed: an empty call takes about a third of the time."""
+    """Return uvloop's loop where it is installed: a call costs the server about a tenth less CPU time."""
     try:
         import uvloop
     except ImportError:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from viking_rpc.errors import DeadlineExceededError, InvalidArgumentError, VikingError, Violation
 from viking_rpc.server.call import Call
@@ -34,6 +35,7 @@ REQUEST_ID_KEY: Final = "x-request-id"
 
 _OURS: Final = "/viking.v1."
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9_.:/+=-]{1,128}")
+_UNREADABLE: Final = object()
 _WHO: Final = (ACCOUNT_KEY, USER_KEY, PEER_KEY)
 
 
@@ -78,7 +80,7 @@ class Edge(grpc.aio.ServerInterceptor):
 
     def _wrap(self, method: str, handler: Any) -> Handler:
         """Make a handler of the same shape."""
-        shape = (handler.request_deserializer, handler.response_serializer)
+        shape = (_tolerant(handler.request_deserializer), handler.response_serializer)
         if handler.unary_unary:
             return grpc.unary_unary_rpc_method_handler(self._unary(method, handler.unary_unary), *shape)
         if handler.unary_stream:
@@ -92,7 +94,8 @@ class Edge(grpc.aio.ServerInterceptor):
             record = _Record(method)
             try:
                 with self._admission:
-                    response = await behavior(request, self._begin(record, context))
+                    call = self._begin(record, context)
+                    response = await behavior(_readable(request), call)
             except BaseException as error:  # noqa: BLE001 - whatever it is, it is told as a status
                 record.fail(error)
                 await record.abort(context)
@@ -108,7 +111,8 @@ class Edge(grpc.aio.ServerInterceptor):
             record = _Record(method)
             try:
                 with self._admission:
-                    async with aclosing(behavior(request, self._begin(record, context))) as responses:
+                    call = self._begin(record, context)
+                    async with aclosing(behavior(_readable(request), call)) as responses:
                         async for response in responses:
                             yield response
             except BaseException as error:  # noqa: BLE001
@@ -180,6 +184,29 @@ class _Record:
             "-" if self.call is None else _identity_hash(self.call.identity),
             self.request_id or "-",
         )
+
+
+def _tolerant(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    """Return a reader that lets bytes through which are no message, for gRPC itself would call them INTERNAL."""
+
+    def read(encoded: bytes) -> Any:
+        try:
+            return deserialize(encoded)
+        except DecodeError:
+            return _UNREADABLE
+
+    return read
+
+
+def _readable(request: Any) -> Any:
+    """Return the request.
+
+    Raises:
+        InvalidArgumentError: reason MALFORMED_MESSAGE.
+    """
+    if request is _UNREADABLE:
+        raise InvalidArgumentError("MALFORMED_MESSAGE", "the bytes that were sent are no message of this method")
+    return request
 
 
 def _metadata(pairs: Any) -> Mapping[str, str]:

@@ -82,9 +82,10 @@ class Runner:
     async def close(self) -> None:
         """Close the store, when what runs in threads has ended; a second call does nothing."""
         store, self._store = self._store, None
-        await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self._threads.shutdown)
         if store is not None:
-            store.close()
+            await loop.run_in_executor(None, store.close)
 
     async def snapshot(self, call: Call) -> Snapshot:
         """Return the newest state of the caller's account, which is loaded in a thread when nobody asked before."""
