@@ -126,7 +126,8 @@ def test_a_checkpoint_that_cannot_be_used_is_rebuilt_and_said_so(tmp_path: Path,
         agree(store)
         (note,) = store.info(ACCOUNT).notes
         word = {"missing": "missing", "parameters": "stale"}.get(how, "damaged")
-        assert f"checkpoint of account {ACCOUNT} is {word} and is rebuilt" in note
+        assert f"checkpoint of account {ACCOUNT} is {word}" in note
+        assert "is rebuilt" in note
         assert store.info(ACCOUNT).checkpoint_revision == 1
     with open_store(tmp_path, settings) as store:
         store.snapshot(ACCOUNT)

@@ -92,18 +92,17 @@ class AccountTree:
                 parameters=self._settings.ann,
             )
         except StaleCheckpointError as error:
-            problem = (
-                f"is {'missing' if error.reason == 'CHECKPOINT_MISSING' else 'stale'} and is rebuilt: {error.message}"
-            )
+            what = "is missing" if error.reason == "CHECKPOINT_MISSING" else f"is stale ({error.message})"
+            problem = f"{what} and is rebuilt"
         except DamagedCheckpointError as error:
-            problem = f"is damaged and is rebuilt: {error.message}"
+            problem = f"is damaged and is rebuilt ({error.message})"
         if snapshot is not None:
             self.checkpoint_revision = snapshot.revision
             snapshot = self._caught_up(snapshot)
         if snapshot is None:
             snapshot = self._laid_out()
-            if problem and snapshot.n_contexts:
-                self._note(f"the checkpoint of account {self._account} {problem}")
+            if problem and snapshot.n_contexts:  # a first import that went past this object has left none yet
+                self._tell_operator(problem, logging.INFO if problem.startswith("is missing") else logging.WARNING)
             self._save(snapshot)
         return snapshot
 
@@ -145,9 +144,14 @@ class AccountTree:
         try:
             save_snapshot(snapshot, self._folder, self._name, model=self._database.meta.model, layout=self._layout)
         except VikingError as error:
-            self._note(f"the checkpoint of account {self._account} could not be written: {error.message}")
+            self._tell_operator(f"could not be written ({error.message})")
         else:
             self.checkpoint_revision = snapshot.revision
+
+    def _tell_operator(self, what: str, level: int = logging.WARNING) -> None:
+        text = f"the checkpoint of account {self._account} {what}"
+        logger.log(level, "derived_file %s", text)
+        self._note(text)
 
     # -- writes
 
@@ -215,7 +219,7 @@ class AccountTree:
             with self._laying_out:
                 self._renew()
         except VikingError as error:
-            self._note(f"account {self._account} could not be laid out: {error.message}")
+            self._tell_operator(f"could not be renewed ({error.message})")
 
     def _renew(self) -> None:
         """Lay the account out anew, catch up with what was written meanwhile, swap, save."""

@@ -7,7 +7,6 @@ out, a thread lays it out anew from the database and the store swaps that in; no
 
 from __future__ import annotations
 
-import logging
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from viking_rpc.store.operations import Operation
 
 __all__ = ["Store", "StoreInfo", "StoreSettings", "pending_rows"]
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +129,7 @@ class Store:
                 tree = self._trees.get(account)
                 if tree is None:
                     folder = self.folder / "checkpoints"
-                    tree = AccountTree(account, self.database, folder, self._settings, self._note)
+                    tree = AccountTree(account, self.database, folder, self._settings, self.notes.append)
                     self._trees[account] = tree
         return tree
 
@@ -157,10 +154,6 @@ class Store:
     def lay_out(self, account: str) -> None:
         """Lay an account out now and save its checkpoint: for the end of an import, and before measuring."""
         self._tree(account).lay_out()
-
-    def _note(self, text: str) -> None:
-        logger.warning("derived_file %s", text)
-        self.notes.append(text)
 
     # -- reads
 
