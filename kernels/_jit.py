@@ -8,10 +8,13 @@ import logging
 import os
 import tempfile
 from pathlib import Path
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any
 
 import numba
 from numba import types
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +46,7 @@ I64 = types.int64
 U8 = types.uint8
 NONE = types.none
 
-#: Kernels allocate nothing (`_nrt`: a kernel that does fails to compile), so no array is reference-counted in them either.
+#: Kernels allocate nothing (`_nrt`: one that does fails to compile), so no array is reference-counted in them either.
 _OPTIONS: dict[str, Any] = {
     "nogil": True,
     "error_model": "numpy",
@@ -103,13 +106,13 @@ def kernel(signature: types.Type) -> Callable[[Callable[..., Any]], Callable[...
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        global cache_misses  # noqa: PLW0603 - the one counter of this module
+        global cache_misses
         for _ in range(2 if _CACHE_FOLDER else 0):
             before = numba.config.CACHE_DIR
             numba.config.CACHE_DIR = _CACHE_FOLDER
             try:
                 return _entry(numba.njit(signature, cache=True, **_OPTIONS)(function))
-            except Exception as error:  # noqa: BLE001 - whatever a broken cache raises; the compile below is the judge
+            except Exception as error:
                 logger.warning("kernel_cache_unusable kernel=%s error=%r", function.__name__, error)
                 _discard(function.__name__)
             finally:
@@ -124,7 +127,7 @@ def kernel(signature: types.Type) -> Callable[[Callable[..., Any]], Callable[...
 def _entry(kernel_: Any) -> Callable[..., Any]:
     """Return what callers call: the compiled function itself, which saves numba's look at each argument's type.
 
-    Measured, that look costs 8 us a call for groups of arrays, more than many a walk. The compiled function only notices
+    Measured, that look costs 8 us a call for groups of arrays, more than many a walk. The compiled function only sees
     a wrong number of dimensions or a wrong size of elements, so tests ask for the look (`VIKING_CHECK_KERNELS=1`).
     """
     if not IS_COMPILED or IS_CHECKED:
@@ -154,5 +157,5 @@ def device(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _widened(argument: types.Type) -> types.Type:
     """Return the type that stands for an argument's type between device functions."""
-    plain = types.unliteral(argument)
+    plain = types.unliteral(argument)  # type: ignore[no-untyped-call]
     return I64 if isinstance(plain, (types.Integer, types.Boolean)) else plain

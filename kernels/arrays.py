@@ -289,8 +289,8 @@ RULES = tuple_type(
     record_children=I64,
 )
 POOL = tuple_type(
-    Pool,
-    heap=I32_1D, score=F32_1D, order=I64_1D, node=I32_1D, row=I32_1D, step=I32_1D, parts=F32_2D, size=I64_1D)
+    Pool, heap=I32_1D, score=F32_1D, order=I64_1D, node=I32_1D, row=I32_1D, step=I32_1D, parts=F32_2D, size=I64_1D
+)
 BLOCK = tuple_type(Block, row=I32_1D, own=F32_1D, dense=F32_1D, lexical=F32_1D, order=I64_1D)
 FRONTIER = tuple_type(
     Frontier,

@@ -84,7 +84,7 @@ def _start_order(frontier, node):
 
 @device
 def _collect(pool, frontier, node, row, dense, lexical, own, parent, relevance, step, order):
-    """Put a row's node into the pool, or raise it if this row is strictly better; it keeps its place among equals (R11)."""
+    """Put a row's node into the pool, or raise it if this row is better; its place among equals stays (R11)."""
     position = pool_find(pool, node)
     if position >= 0:
         if relevance > pool.score[pool.heap[position]]:
@@ -176,14 +176,12 @@ def _is_candidate(tree, rows, conditions, rules, row, own):
     )
 
 
-@kernel(
-    NONE(TREE, ROWS, CONDITIONS, RULES, RO_I32_1D, RO_I32_1D, RO_F32_1D, RO_F32_1D, I64, POOL, FRONTIER)
-)
+@kernel(NONE(TREE, ROWS, CONDITIONS, RULES, RO_I32_1D, RO_I32_1D, RO_F32_1D, RO_F32_1D, I64, POOL, FRONTIER))
 def start_classic(tree, rows, conditions, rules, roots, start_row, start_own, start_dense, has_levels, pool, frontier):
-    """Queue the root and the directories of the global search's rows (R5); with a level filter those rows are candidates (R6).
+    """Queue the roots and the directories of the global search (R5); with a level filter its rows are candidates (R6).
 
     Args:
-        roots: int32[n_roots], the searched roots; their place in the heap is that of the score 0, which is no parent score.
+        roots: int32[n_roots], the searched roots; their place in the heap is that of score 0, which is no parent score.
         start_row: int32[n], rows of the global search, best own score first.
         start_own: float32[n], their scores (a reranker's, when one steers).
         start_dense: float32[n], their cosines.
@@ -210,13 +208,17 @@ def start_classic(tree, rows, conditions, rules, roots, start_row, start_own, st
             continue
         is_first = True
         for j in range(i):
-            if rows.node[start_row[j]] == node and _is_candidate(tree, rows, conditions, rules, start_row[j], start_own[j]):
+            if rows.node[start_row[j]] == node and _is_candidate(
+                tree, rows, conditions, rules, start_row[j], start_own[j]
+            ):
                 is_first = False
         if not is_first:
             continue
         last = i  # the last row of a node decides, which is the worse one
         for j in range(i + 1, start_row.shape[0]):
-            if rows.node[start_row[j]] == node and _is_candidate(tree, rows, conditions, rules, start_row[j], start_own[j]):
+            if rows.node[start_row[j]] == node and _is_candidate(
+                tree, rows, conditions, rules, start_row[j], start_own[j]
+            ):
                 last = j
         score = start_own[last]
         frontier.counters[COUNT_MATCHED] += 1
@@ -226,5 +228,16 @@ def start_classic(tree, rows, conditions, rules, roots, start_row, start_own, st
             frontier.memo_node[order] = node
         if pool_admits(pool, score, order):
             pool_add(
-                pool, score, order, node, start_row[last], -1, start_dense[last], np.float32(0.0), score, nan, score, nan
+                pool,
+                score,
+                order,
+                node,
+                start_row[last],
+                -1,
+                start_dense[last],
+                np.float32(0.0),
+                score,
+                nan,
+                score,
+                nan,
             )

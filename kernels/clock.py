@@ -17,7 +17,7 @@ if IS_COMPILED:
         """Return the cycle counter as int64; one instruction, cacheable, unlike a call to a C library's clock."""
 
         def codegen(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
-            from llvmlite import ir  # noqa: PLC0415 - only while compiling
+            from llvmlite import ir
 
             counter = builder.module.declare_intrinsic("llvm.readcyclecounter", (), ir.FunctionType(ir.IntType(64), ()))
             return builder.call(counter, ())

@@ -6,10 +6,10 @@ import numpy as np
 
 from viking_kernels._jit import I32_1D, NONE, RO_I32_1D, device, kernel
 from viking_kernels.arrays import (
-    COUNT_BLOCK,
     CHILD_KEPT,
     CHILD_ROW,
     CHILD_STEP,
+    COUNT_BLOCK,
     COUNT_CHANGED,
     COUNT_CHILDREN,
     COUNT_EXPANDED,

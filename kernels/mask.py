@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from viking_kernels._jit import I64, NONE, RO_I32_1D, U8_1D, device, kernel
+from viking_kernels._jit import NONE, RO_I32_1D, U8_1D, device, kernel
 from viking_kernels.arrays import CONDITIONS, TREE
 
 
@@ -110,19 +110,3 @@ def mask_nodes(tree, conditions, nodes, out):
             and not is_expired_above(tree, node, conditions.now_us)
             and is_wanted(tree, node, conditions)
         )
-
-
-@kernel(I64(TREE, CONDITIONS, RO_I32_1D))
-def count_scope_rows(tree, conditions, base_row):
-    """Count the base rows in scope, in a time that does not depend on their number.
-
-    Args:
-        base_row: int32[n_base + 1], the first row of each base node when the tree was laid out, ascending.
-
-    Returns:
-        The number of base rows of all allowed ranges; deleted nodes count.
-    """
-    total = 0
-    for i in range(conditions.scope_lo.shape[0]):
-        total += base_row[conditions.scope_hi[i]] - base_row[conditions.scope_lo[i]]
-    return total

@@ -20,9 +20,7 @@ def _offer(pool, tree, node, row, own, dense, lexical):
     """Put a node into a pool by its own score, when it ranks among the best and is not there yet."""
     order = tree.tie[node]
     if pool_admits(pool, own, order) and pool_find(pool, node) < 0:
-        pool_add(
-            pool, own, order, node, row, -1, dense, lexical, own, np.float32(np.nan), own, np.float32(np.nan)
-        )
+        pool_add(pool, own, order, node, row, -1, dense, lexical, own, np.float32(np.nan), own, np.float32(np.nan))
 
 
 @device
@@ -43,7 +41,9 @@ def _consider(tree, rows, node, question, conditions, matches, directories, coun
 
 
 @kernel(I64(TREE, ROWS, QUESTION, CONDITIONS, I64, RO_I32_1D, I64, I64, POOL, POOL, I64_1D))
-def scan_nodes(tree, rows, question, conditions, is_whole, candidates, first_fresh, has_expiry, matches, directories, counts):
+def scan_nodes(
+    tree, rows, question, conditions, is_whole, candidates, first_fresh, has_expiry, matches, directories, counts
+):
     """Score nodes in scope exactly: all of them, or the candidates that an approximate search proposed.
 
     Breadth-first numbering makes the base nodes of a subtree one range at each depth.
@@ -88,7 +88,7 @@ def scan_nodes(tree, rows, question, conditions, is_whole, candidates, first_fre
 
 @kernel(I64(TREE, ROWS, QUESTION, CONDITIONS, POOL, I64_1D))
 def scan_rows(tree, rows, question, conditions, best, counts):
-    """Score every row in scope, one entry a row: the global search of CLASSIC, which cuts rows before it collapses them.
+    """Score every row in scope, one entry a row: the global search of CLASSIC, which cuts rows before it joins them.
 
     Args:
         best: pool of rows of visible nodes whose level is in `conditions.level_mask` and that fulfil the filter.
@@ -194,10 +194,10 @@ def search_postings(tree, rows, postings, question, conditions, term_order, best
             order = tree.tie[node]
             if not pool_admits(best, score, order):
                 continue
-            position = pool_find(best, node)
+            found = pool_find(best, node)
             nan = np.float32(np.nan)
-            if position < 0:
+            if found < 0:
                 pool_add(best, score, order, node, row, -1, nan, score, score, nan, score, nan)
-            elif score > best.score[best.heap[position]]:
-                pool_raise(best, position, score, row, -1, nan, score, score, nan)
+            elif score > best.score[best.heap[found]]:
+                pool_raise(best, found, score, row, -1, nan, score, score, nan)
     return n_read

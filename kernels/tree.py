@@ -21,7 +21,7 @@ def first_child(tree, node):
 
 @device
 def next_child(tree, node, child):
-    """Return the child of a directory that follows another: base children in name order, then the fresh chain; -1 at the end."""
+    """Return the child that follows another: base children in name order, then the fresh chain; -1 at the end."""
     n_base = tree.child_lo.shape[0] - 1
     if child >= n_base:
         return _visible_fresh(tree, tree.fresh_next[child])

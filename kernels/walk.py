@@ -228,7 +228,13 @@ def _absorb_block(tree, rows, conditions, rules, seeds, pool, frontier, block, n
             frontier.counters[COUNT_FILTERED] += 1
         for j in range(first, i):
             record_child(
-                frontier, rules, step, block.row[j], block.own[j], mix(block.own[j], parent, alpha), is_kept and j == chosen
+                frontier,
+                rules,
+                step,
+                block.row[j],
+                block.own[j],
+                mix(block.own[j], parent, alpha),
+                is_kept and j == chosen,
             )
         if tree.is_directory[node]:
             heap_push(tree.tie, frontier, mix(best, parent, alpha), node)
@@ -254,16 +260,14 @@ def _queue_rowless(tree, conditions, frontier, node, parent):
     return n_queued
 
 
-@kernel(
-    I64(TREE, ROWS, QUESTION, CONDITIONS, RULES, RO_I32_1D, RO_I32_1D, POOL, FRONTIER, BLOCK, I64)
-)
+@kernel(I64(TREE, ROWS, QUESTION, CONDITIONS, RULES, RO_I32_1D, RO_I32_1D, POOL, FRONTIER, BLOCK, I64))
 def walk(tree, rows, question, conditions, rules, roots, seeds, pool, frontier, block, max_rounds):
     """Go on with a walk for at most `max_rounds` rounds.
 
     Returns:
         RUNNING after `max_rounds`; RERANK when the block waits for other own scores (`rules.is_steered`): its first
-        counters[COUNT_BLOCK] rows, in `block.order` for CLASSIC, else as they lie; NEED_* when an array is too small, to
-        be called again with a larger one (nothing is lost: the round goes on where it was); else why the walk ended.
+        counters[COUNT_BLOCK] rows, in `block.order` for CLASSIC, else as they lie; NEED_* when an array is too small,
+        to be called again with a larger one (nothing is lost: the round goes on where it was); else why it ended.
     """
     counters = frontier.counters
     done = 0

@@ -16,7 +16,7 @@ from tests.oracle import flat, scores
 from tests.oracle.model import Conditions, Question, Row, World
 from viking_kernels import arrays, scan
 from viking_kernels.hotness import hotness
-from viking_kernels.mask import count_scope_rows, mask_nodes
+from viking_kernels.mask import mask_nodes
 from viking_kernels.score import score_range
 
 from . import trees
@@ -105,19 +105,6 @@ def test_conditions(seed: int, n: int) -> None:
     matching = {snapshot.paths[node] for node in nodes[out == 1]}
     assert set(out.tolist()) <= {0, 1}
     assert matching == {path for path in world if oracle_conditions.may_match(world, path, conditions)}
-
-
-@few
-@given(trees.seeds, trees.sizes)
-def test_rows_in_scope_are_counted_by_ranges(seed: int, n: int) -> None:
-    world = make_world(seed, n)
-    conditions = make_conditions(seed + 1, world)
-    snapshot = build(world)
-    base_row = np.append(snapshot.tree.row_lo, len(snapshot.rows.level)).astype(np.int32)
-    counted = count_scope_rows(snapshot.tree, condition_arrays(snapshot, conditions), base_row)
-    assert counted == sum(
-        len(context.rows) for path, context in world.items() if oracle_conditions.is_in_scope(path, conditions)
-    )
 
 
 def case(seed: int, n: int) -> tuple[World, Question, Conditions, trees.Snapshot]:
