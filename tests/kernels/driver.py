@@ -57,7 +57,9 @@ def make_block(capacity: int) -> a.Block:
     )
 
 
-def make_frontier(parallelism: int, n_start: int, max_depth: int, *, capacity: int = 1, record: bool = True) -> a.Frontier:
+def make_frontier(
+    parallelism: int, n_start: int, max_depth: int, *, capacity: int = 1, record: bool = True
+) -> a.Frontier:
     """Make a frontier with room for the start only, or for more."""
     n_records = capacity if record else 0
     counters = np.zeros(a.N_COUNTERS, np.int64)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.oracle import classic
 from tests.oracle.model import Conditions, Context, Path, Question, Row, World
@@ -17,7 +20,7 @@ from viking_kernels.hotness import hotness
 from viking_kernels.scan import N_SCAN_COUNTS, scan_rows
 
 from .driver import go_on, make_frontier, make_pool, slots_of
-from .trees import Layout, Snapshot, build, condition_arrays, float32, frozen, int32, question_arrays
+from .trees import Layout, Snapshot, build, condition_arrays, few, float32, frozen, int32, question_arrays, seeds
 
 NOW = datetime.now(UTC)  # the recorded ages are zero or without effect at any time
 STOPS = {f.EXHAUSTED: "EXHAUSTED", f.CONVERGED: "CONVERGED", f.STAGNANT: "STAGNANT"}
@@ -67,7 +70,7 @@ class Run:
         self.place = Conditions(included=below, now_us=int(NOW.timestamp() * 1e6))
         self.question = question_arrays(Question((1.0, 0.0)))
         self.levels = frozenset(self.params["level"]) if self.params["level"] is not None else LEVELS
-        self.n_calls = self.n_texts = 0
+        self.n_calls = self.n_texts = self.n_matched = 0
 
     def conditions(self, levels: frozenset[int]) -> a.Conditions:
         """Lay out the conditions with some levels."""
@@ -126,7 +129,9 @@ class Run:
                 shown.setdefault(node, (self.shown(node, best.row[slot]), float(best.score[slot])))
         return list(shown.values())[: self.limit]
 
-    def thinking(self, *, max_rounds: int = 1 << 40, capacity: int = 1) -> tuple[list[tuple[str, float]], list[str], int]:
+    def thinking(
+        self, *, max_rounds: int = 1 << 40, capacity: int = 1
+    ) -> tuple[list[tuple[str, float]], list[str], int]:
         """Walk; return (matches, opened directories, status)."""
         best = self.global_rows(frozenset({0, 1}))
         slots = slots_of(best)
@@ -135,12 +140,27 @@ class Run:
         pool = make_pool(self.limit)
         depth = max(len(path) for path in self.snapshot.paths)
         frontier = make_frontier(classic.PARALLELISM, len(slots) + 1, depth, capacity=capacity)
-        tree, rows, rules, conditions = self.snapshot.tree, self.snapshot.rows, self.rules(), self.conditions(self.levels)
+        tree, rows, rules, conditions = (
+            self.snapshot.tree,
+            self.snapshot.rows,
+            self.rules(),
+            self.conditions(self.levels),
+        )
         root = self.snapshot.paths.index(self.target)
         dense = float32(best.parts[slot, a.PART_DENSE] for slot in slots)
         has_levels = int(self.params["level"] is not None)
         start_classic(
-            tree, rows, conditions, rules, int32([root]), int32(start_row), float32(start_own), dense, has_levels, pool, frontier
+            tree,
+            rows,
+            conditions,
+            rules,
+            int32([root]),
+            int32(start_row),
+            float32(start_own),
+            dense,
+            has_levels,
+            pool,
+            frontier,
         )
         counted = int32(sorted(self.counted(start_row, start_own) if has_levels else []))
         arguments = (tree, rows, self.question, conditions, rules, int32([root]), counted)
@@ -152,6 +172,7 @@ class Run:
 
         outcome = go_on(arguments, pool, frontier, max_rounds=max_rounds, capacity=capacity, steer=steer)
         opened = [self.uri(node) for node in outcome.frontier.step_int[: outcome[a.COUNT_EXPANDED], a.STEP_NODE]]
+        self.n_matched = outcome[a.COUNT_MATCHED]
         return self.finish(pool), opened, outcome.status
 
     def counted(self, start_row: list[int], start_own: list[float]) -> set[int]:
@@ -173,7 +194,10 @@ class Run:
         tree = self.snapshot.tree
         hotness(tree.active_count[nodes], tree.update_us[nodes], self.place.now_us, hot)
         mixed = [
-            (self.shown(int(pool.node[slot]), int(pool.row[slot])), float((1 - weight) * pool.score[slot] + weight * heat))
+            (
+                self.shown(int(pool.node[slot]), int(pool.row[slot])),
+                float((1 - weight) * pool.score[slot] + weight * heat),
+            )
             for slot, heat in zip(slots, hot, strict=True)
         ]
         return sorted(mixed, key=lambda match: -match[1])
@@ -209,6 +233,49 @@ def test_thinking(case: classic.Case) -> None:
     assert_expected(found, case)
     assert (run.n_calls, run.n_texts) == (case["rerank_calls"], case["rerank_documents"])
     assert STOPS[status] == classic.retrieve(case, NOW).stop_reason
+
+
+def random_case(seed: int, n: int) -> classic.Case:
+    """Make a case like the recorded ones, of deeper trees, higher thresholds and smaller limits."""
+    random = Random(seed)
+    target = "viking://resources/p"
+    directories, records = [target], []
+    cosines = random.sample(range(-900, 1000), 2 * n)
+    for i in range(n):
+        parent = random.choice(directories[-random.choice([1, 3, 50]) :])
+        is_directory = random.random() < 0.6
+        uri = f"{parent}/{'d' if is_directory else 'f'}{i:02}"
+        levels = random.choice([(0,), (0, 1), (0, 1), (1,), ()]) if is_directory else (2,)
+        records += [{"uri": uri, "level": level, "s": cosines.pop() / 1000} for level in levels]
+        if is_directory:
+            directories.append(uri)
+    params = {
+        "mode": "thinking",
+        "limit": random.choice([1, 2, 3, 10, 100]),
+        "score_threshold": random.choice([None, -1.0, 0.25, 0.5]),
+        "score_gte": random.random() < 0.5,
+        "score_propagation_alpha": random.choice([0.0, 0.25, 0.5, 1.0]),
+        "hotness_alpha": 0.0,
+        "level": random.choice([None, [0], [0, 1], [1], [2], [0, 1, 2]]),
+    }
+    answers = {record["uri"]: random.randint(-8, 8) / 8 for record in records}
+    return {"target": target, "params": params, "rerank": random.choice([None, answers]), "records": records}
+
+
+@settings(few, max_examples=150)
+@given(seeds, st.integers(1, 60))
+def test_random_cases_equal_the_oracle(seed: int, n: int) -> None:
+    case = random_case(seed, n)
+    expected = classic.retrieve(case, NOW)
+    run = Run(case)
+    found, opened, status = run.thinking()
+    assert opened == expected.expanded
+    assert [uri for uri, _ in found] == [uri for uri, _ in expected.matches]
+    np.testing.assert_allclose([score for _, score in found], [score for _, score in expected.matches], atol=1e-6)
+    assert STOPS[status] == expected.stop_reason
+    assert (run.n_calls, run.n_texts) == (expected.rerank_calls, expected.rerank_documents)
+    if len(found) < case["params"]["limit"]:
+        assert run.n_matched == len(found)
 
 
 @pytest.mark.parametrize("case", THINKING[::10], ids=lambda case: str(case["case"]))

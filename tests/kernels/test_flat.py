@@ -8,12 +8,12 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.oracle import conditions as oracle_conditions
 from tests.oracle import flat, scores
-from tests.oracle.model import Conditions, Question, Row, World
+from tests.oracle.model import Conditions, Context, Question, Row, World
 from viking_kernels import arrays, scan
 from viking_kernels.hotness import hotness
 from viking_kernels.mask import mask_nodes
@@ -154,6 +154,9 @@ def test_match_carries_its_best_row_and_its_parts(seed: int, n: int) -> None:
         row = context.rows[matches.row[slot] - first]
         parts = matches.parts[slot]
         assert row.level in conditions.levels
+        equal = [other for other in context.rows if other.level in conditions.levels]
+        equal = [other for other in equal if scores.own(other, question) == matches.score[slot]]
+        assert equal[0] is row
         assert parts[arrays.PART_DENSE] == scores.dot(row.vector, question.vector)
         if question.lexical_weight and question.directory_weight:
             assert parts[arrays.PART_LEXICAL] == scores.lexical(row, question)
@@ -173,9 +176,7 @@ def test_candidates_are_rescored_and_fresh_nodes_join_them(seed: int, n: int, k:
     scored = [node for node in candidates if node < n_base] + list(range(max(first_fresh, n_base), n_nodes))
     looked_at = {snapshot.paths[node] for node in scored}
     # contexts that nobody looks at have no rows to find; they still hide what is below them
-    seen = {
-        path: context if path in looked_at else replace(context, rows=()) for path, context in world.items()
-    }
+    seen = {path: context if path in looked_at else replace(context, rows=()) for path, context in world.items()}
     expected = flat.scan_nodes(seen, question, conditions, k, k)
     matches, directories = make_pool(k), make_pool(k)
     scan.scan_nodes(
@@ -243,12 +244,46 @@ def test_postings_find_the_best_base_nodes(seed: int, n: int, k: int) -> None:
     assert n_read <= sum(postings.lo[t + 1] - postings.lo[t] for t in asked.term)
 
 
+@settings(few, max_examples=150)
+@given(trees.seeds, st.integers(1, 80), st.integers(1, 6))
+def test_postings_of_many_terms_skip_nothing_that_ranks(seed: int, n: int, k: int) -> None:
+    """Rich rows and few places: bounds cut, the worst place changes, the better of two rows replaces the other."""
+    random = Random(seed)
+    density = random.choice([0.2, 0.4, 0.8])
+    world: World = {(): Context(is_directory=True)}
+    for i in range(n):
+        is_directory = random.random() < 0.6
+        rows = [
+            Row(
+                level,
+                (0.0,) * trees.DIM,
+                {t: random.randint(1, 15) / 16 for t in range(6) if random.random() < density},
+            )
+            for level in ((0, 1) if is_directory else (2,))
+        ]
+        world[f"n{i:02}",] = Context(is_directory=is_directory, rows=tuple(rows))
+    snapshot = build(world)
+    question = Question((0.0,) * trees.DIM, {t: random.choice([1, 2, 16]) / 16 for t in range(6)}, 1.0, 1.0)
+    conditions = Conditions(now_us=NOW_US)
+    best = make_pool(k)
+    counts = np.zeros(scan.N_SCAN_COUNTS, np.int64)
+    asked = trees.question_arrays(question)
+    tops = [max([row.terms.get(t, 0.0) for c in world.values() for row in c.rows], default=0.0) for t in range(6)]
+    term_order = np.argsort(-asked.weight * np.array(tops, np.float32), kind="stable").astype(np.int64)
+    arguments = snapshot.tree, snapshot.rows, snapshot.postings, asked, condition_arrays(snapshot, conditions)
+    scan.search_postings(*arguments, term_order, best, counts)
+    assert ranking(best, snapshot.paths) == flat.search_terms(world, question, conditions, k)
+    assert counts[scan.SCAN_ROWS] <= sum(bool(row.terms) for context in world.values() for row in context.rows)
+
+
 def test_postings_stop_early() -> None:
     """A thousand files have a common term, one has it twice as strong: the others need not be read."""
     world = make_world(0, 0)
     for i in range(1000):
         world[f"f{i:04}",] = replace(
-            make_world(0, 0)[()], is_directory=False, rows=(Row(2, (0.0,) * trees.DIM, {0: 0.875 if i == 700 else 0.25}),)
+            make_world(0, 0)[()],
+            is_directory=False,
+            rows=(Row(2, (0.0,) * trees.DIM, {0: 0.875 if i == 700 else 0.25}),),
         )
     snapshot = build(world)
     best = make_pool(1)

@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.oracle.model import Conditions, Context, Path, Question, Row, Rules, World
@@ -48,7 +48,14 @@ class Case:
         """Walk."""
         given_seeds = self.seeds if with_seeds else []
         return descend(
-            self.snapshot, self.question, self.conditions, self.rules, self.roots, given_seeds, k, **options  # type: ignore[arg-type]
+            self.snapshot,
+            self.question,
+            self.conditions,
+            self.rules,
+            self.roots,
+            given_seeds,
+            k,
+            **options,  # type: ignore[arg-type]
         )
 
     def best_first(self, k: int = 1000, *, with_seeds: bool = True) -> Walk:
@@ -76,7 +83,7 @@ def assert_same(outcome: Outcome, walk: Walk, case: Case, k: int) -> None:
 
 
 # 200 trees; every budget is open
-@trees.settings(few, max_examples=200)
+@settings(few, max_examples=200)
 @given(trees.seeds, trees.sizes, st.sampled_from([1, 5, 1000]))
 def test_open_walk_equals_the_exhaustive_search(seed: int, n: int, k: int) -> None:
     case = Case(seed, n)
@@ -268,7 +275,9 @@ ASKED = Question((1.0, 0.0, 0.0, 0.0, 0.0))
 HERE = Conditions(now_us=NOW_US)
 
 
-def found(world: World, rules: Rules, roots: list[Path], seeds: list[Path] | None = None, k: int = 9) -> list[tuple[float, str]]:
+def found(
+    world: World, rules: Rules, roots: list[Path], seeds: list[Path] | None = None, k: int = 9
+) -> list[tuple[float, str]]:
     """Walk and list (score, URI)."""
     snapshot = build(world)
     pool = descend(snapshot, ASKED, HERE, rules, roots, seeds, k).pool

@@ -222,7 +222,7 @@ def posting_arrays(rows: Sequence[tuple[int, Row]]) -> arrays.Postings:
 
 def condition_arrays(snapshot: Snapshot, conditions: Conditions) -> arrays.Conditions:
     """Turn listed places into ranges of base nodes at each depth and lists of fresh nodes."""
-    from tests.oracle.conditions import is_in_scope  # noqa: PLC0415 - the one use
+    from tests.oracle.conditions import is_in_scope
 
     n_base = len(snapshot.tree.child_lo) - 1
     lo: list[int] = []
@@ -319,7 +319,7 @@ def make_conditions(seed: int, world: World, *, is_filtered: bool = True) -> Con
 
 def roots_of(seed: int, world: World, conditions: Conditions) -> list[Path]:
     """Choose searched roots: in scope, visible, none below another."""
-    from tests.oracle.conditions import is_in_scope, is_visible  # noqa: PLC0415 - the one use
+    from tests.oracle.conditions import is_in_scope, is_visible
 
     random = Random(seed)
     usable = [path for path in sorted(world) if is_in_scope(path, conditions) and is_visible(world, path, conditions)]
