@@ -290,7 +290,7 @@ class Retrieval:
         return result
 
     def _finish(self, found: list[Found]) -> list[Found]:
-        """Mix hotness into the scores of CLASSIC, after the cut (R17); the others' walk has done so."""
+        """Mix hotness into the scores of CLASSIC, after the cut (R15); the others' walk has done so."""
         weight = self.parameters.hotness_alpha
         if not self._is_classic or weight == 0:
             return found
