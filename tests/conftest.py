@@ -9,6 +9,8 @@ from hypothesis import HealthCheck, settings
 
 # Read when the kernels are imported, hence before any test module is. Not the user's folder: a test run leaves no trace.
 os.environ.setdefault("VIKING_CACHE_DIR", str(Path(__file__).resolve().parent.parent / ".cache"))
+# Kernels do not look at the types of their arguments unless told to.
+os.environ.setdefault("VIKING_CHECK_KERNELS", "1")
 
 # No deadlines and no health check by the clock: a busy machine is not a failure.
 settings.register_profile(

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from viking_kernels.arrays import Conditions, frozen
 
+from viking_kernels.arrays import Conditions, frozen
 from viking_rpc.index.snapshot import ROOT, Snapshot
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _MIN_US, _MAX_US = -(1 << 62), 1 << 62
 _ALL = -1  # every bit set
 _NO_TAG = np.iinfo(np.int32).max
+_NO_TAGS = frozen(np.empty(0, np.int32))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,16 +77,16 @@ def _matches(snapshot: Snapshot, patterns: Iterable[SubtreePattern], uri: Uri, r
         nodes = [root]
         for name in pattern.segments[len(uri.segments) :]:
             if name == "*":
-                nodes = [child for node in nodes for child in snapshot.children(node) if not snapshot.tree.is_gone[child]]
+                nodes = [
+                    child for node in nodes for child in snapshot.children(node) if not snapshot.tree.is_gone[child]
+                ]
             else:
                 nodes = [child for child in (snapshot.child(node, name) for node in nodes) if child >= 0]
         found.extend(nodes)
     return found
 
 
-def _add_ranges(
-    snapshot: Snapshot, root: int, cuts: list[int], ranges: dict[int, list[tuple[int, int]]]
-) -> None:
+def _add_ranges(snapshot: Snapshot, root: int, cuts: list[int], ranges: dict[int, list[tuple[int, int]]]) -> None:
     """Add a base root's node range at each depth, without the cut nodes and what lies below them."""
     child_lo, depth_of = snapshot.tree.child_lo, snapshot.tree.depth
     depth = int(depth_of[root])
@@ -159,7 +160,7 @@ def make_conditions(
         scope_hi=place.scope_hi,
         fresh_included=place.fresh_included,
         fresh_excluded=place.fresh_excluded,
-        tag_id=frozen(np.array(sorted(tags), np.int32)),
+        tag_id=frozen(np.array(sorted(tags), np.int32)) if tags else _NO_TAGS,
         type_mask=type_mask,
         level_mask=bit_mask(levels),
         updated_since_us=_MIN_US if times[0] is None else times[0],

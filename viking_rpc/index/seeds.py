@@ -19,6 +19,8 @@ from viking_rpc.index.owners import subtree_rows
 from viking_rpc.index.pools import make_pool
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from viking_rpc.index.ann import AnnIndex
     from viking_rpc.index.owners import Owner
     from viking_rpc.index.scopes import Place
@@ -55,7 +57,7 @@ class Seeds:
         matches, directories: pools, filled; read them with `best_first`.
         rows_scored: rows scored exactly.
         n_matched, n_filtered: nodes that fulfilled all conditions, and that did not, among the scored.
-        path: "exact", "ann" or "ann+exact".
+        path: "exact", "ann" or "exact+ann".
     """
 
     matches: Pool
@@ -136,7 +138,7 @@ def find_seeds(
         scan(_within(conditions, split.exact), is_whole=True, candidates=_NO_NODES, first_fresh=n_nodes)
     if n_nodes > snapshot.n_base:
         scan(conditions, is_whole=False, candidates=_NO_NODES, first_fresh=snapshot.n_base)
-    path = "exact" if not split.owners else "ann+exact" if len(split.exact.scope_lo) else "ann"
+    path = "exact" if not split.owners else "exact+ann" if len(split.exact.scope_lo) else "ann"
     return Seeds(
         matches, directories, int(counts[SCAN_ROWS]), int(counts[SCAN_MATCHED]), int(counts[SCAN_FILTERED]), path
     )
@@ -158,26 +160,54 @@ def _split(snapshot: Snapshot, place: Place, parameters: SeedParameters) -> _Spl
     if parameters.is_exact or not snapshot.owners or place.n_rows <= parameters.max_exact_rows:
         return _Split(place, place, (), is_whole=False)
     key = ("split", id(place), parameters.max_exact_rows)
-    found = snapshot.memo.get(key)
+    found: tuple[Place, _Split] | None = snapshot.memo.get(key)  # type: ignore[assignment]
     if found is None:
-        found = snapshot.memo[key] = _divide(snapshot, place, parameters.max_exact_rows)
-    return found  # type: ignore[return-value]
+        # the place is kept too: were it freed, another one could get its id, and with it this split
+        found = place, _divide(snapshot, _cut(snapshot, place), parameters.max_exact_rows)
+        snapshot.remember(key, found)
+    return found[1]
+
+
+def _ranges(snapshot: Snapshot, node: int) -> Iterator[tuple[int, int, int]]:
+    """Yield (depth, lo, hi), the node range of a base node's subtree at each depth."""
+    lo, hi, depth = node, node + 1, int(snapshot.tree.depth[node])
+    while lo < hi:
+        yield depth, lo, hi
+        lo, hi, depth = int(snapshot.tree.child_lo[lo]), int(snapshot.tree.child_lo[hi]), depth + 1
+
+
+def _cut(snapshot: Snapshot, place: Place) -> Place:
+    """Return the place with its ranges cut at the borders of owners; what lies above several has ranges that span them."""
+    borders: dict[int, set[int]] = {}
+    for owner in snapshot.owners:
+        for depth, lo, hi in _ranges(snapshot, owner.node):
+            borders.setdefault(depth, set()).update((lo, hi))
+    pointer, ranges = [0], []
+    for depth, (first, last) in enumerate(zip(place.scope_ptr[:-1], place.scope_ptr[1:], strict=True)):
+        for lo, hi in zip(place.scope_lo[first:last].tolist(), place.scope_hi[first:last].tolist(), strict=True):
+            ends = [*sorted(border for border in borders.get(depth, ()) if lo < border < hi), hi]
+            ranges += zip([lo, *ends], ends, strict=False)
+        pointer.append(len(ranges))
+    return replace(
+        place,
+        scope_ptr=frozen(np.array(pointer, np.int32)),
+        scope_lo=frozen(np.array([lo for lo, _ in ranges], np.int32)),
+        scope_hi=frozen(np.array([hi for _, hi in ranges], np.int32)),
+    )
 
 
 def _divide(snapshot: Snapshot, place: Place, max_exact_rows: int) -> _Split:
-    """Cut the place's ranges at the borders of the owners that have more than `max_exact_rows` rows in it."""
+    """Tell the ranges of owners that have more than `max_exact_rows` rows in the place from the others."""
     large: list[Owner] = []
     inside = np.zeros(len(place.scope_lo), bool)
     n_whole = 0
     depth_of_range = np.repeat(np.arange(len(place.scope_ptr) - 1), np.diff(place.scope_ptr))
     for owner in snapshot.owners:
         of_owner = np.zeros(len(place.scope_lo), bool)
-        lo, hi, depth = owner.node, owner.node + 1, int(snapshot.tree.depth[owner.node])
         n_rows = 0
-        while lo < hi:
+        for depth, lo, hi in _ranges(snapshot, owner.node):
             n_rows += int(snapshot.base_row[hi] - snapshot.base_row[lo])
             of_owner |= (depth_of_range == depth) & (place.scope_lo >= lo) & (place.scope_hi <= hi)
-            lo, hi, depth = int(snapshot.tree.child_lo[lo]), int(snapshot.tree.child_lo[hi]), depth + 1
         n_here = int((snapshot.base_row[place.scope_hi[of_owner]] - snapshot.base_row[place.scope_lo[of_owner]]).sum())
         if n_here > max_exact_rows:
             large.append(owner)

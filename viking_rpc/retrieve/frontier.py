@@ -17,7 +17,7 @@ from viking_kernels.arrays import (
     Frontier,
     Pool,
 )
-from viking_kernels.frontier import NEED_BLOCK, NEED_CHILDREN, NEED_HEAP, NEED_SEEN, NEED_STEPS
+from viking_kernels.frontier import NEED_BLOCK, NEED_CHILDREN, NEED_HEAP, NEED_SEEN, NEED_STEPS, rehash_seen
 from viking_rpc.index.pools import make_pool
 
 if TYPE_CHECKING:
@@ -93,17 +93,13 @@ def _longer(array: np.ndarray, length: int) -> np.ndarray:
 
 
 def _rehashed(seen: np.ndarray, n_entries: int) -> np.ndarray:
-    """Return the hash set with room for at least twice `n_entries`; same hash as viking_kernels.frontier."""
+    """Return the hash set with room for at least twice `n_entries`."""
     size = len(seen)
     while size < 2 * n_entries:
         size *= 2
-    fresh = np.full(size, -1, np.int32)
-    for node in seen[seen >= 0].tolist():
-        slot = (node * 0x9E3779B1) & (size - 1)
-        while fresh[slot] >= 0:
-            slot = (slot + 1) & (size - 1)
-        fresh[slot] = node
-    return fresh
+    larger = np.full(size, -1, np.int32)
+    rehash_seen(seen, larger)
+    return larger
 
 
 class Scratch:

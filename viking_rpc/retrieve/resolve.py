@@ -40,7 +40,9 @@ def resolve_place(
     key = (identity, request.scope, request.filter.exclude_uris)
     is_timeless = not _has_variables((*request.scope.target_uris, *request.filter.exclude_uris))
     found: tuple[Place, tuple[str, ...]] | None = snapshot.memo.get(key) if is_timeless else None  # type: ignore[assignment]
-    if found is None or any(_is_expired(snapshot, int(root), now_us) for root in found[0].roots):
+    if found is None or (
+        snapshot.has_expiry and any(_is_expired(snapshot, int(root), now_us) for root in found[0].roots)
+    ):
         targets, violations = check_targets(request.scope.target_uris, identity, now_us)
         excluded, more = _check_excluded(request.filter.exclude_uris, identity, now_us)
         if violations or more:
