@@ -1,5 +1,5 @@
 # Two commands on a machine with Python >= 3.11 and make: `make demo` and `make test`.
-# PYTHON, the interpreter that .venv is made with, is found: the newest of python3, python3.11 ... that will do.
+# PYTHON, the interpreter that .venv is made with, is found: the first of python3, python3.14 ... python3.11 that will do.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -45,7 +45,7 @@ lint: install-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	cd protos && ../$(BIN)/buf lint
+	$(BIN)/buf lint protos
 
 check: lint test
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from viking_rpc.cli import kernels
 from viking_rpc.cli.app import app
 from viking_rpc.demo.material import CONTENT, PLACES, load_queries
 
@@ -85,6 +86,20 @@ def test_serve_announces_itself_and_stops_cleanly(data: str) -> None:
     assert str(process.pid) in second.stderr
     assert listed.returncode == 0, listed.stderr
     assert "resources/" in listed.stdout
+
+
+def test_warmup_compiles_once(cli: Cli) -> None:
+    assert set(kernels.LONG) < set(kernels.kernel_modules())
+    assert cli("warmup").code == 0
+    assert kernels.is_compiled()
+    assert "are compiled already" in cli("warmup").out
+
+
+def test_a_compilation_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "is_compiled", lambda: False)
+    with kernels.compiling() as compilation:
+        assert compilation is not None
+    assert compilation.wait() > 0
 
 
 def test_the_queries_of_the_demo_expect_what_exists() -> None:

@@ -33,6 +33,7 @@ _LIMIT: Final = 5
 #: Matches that are shown in full; of the others the first line is enough.
 _N_SHOWN: Final = 3
 _MAX_ABSTRACT_CHARS: Final = 140
+_RULE_WIDTH: Final = 100
 
 
 def run_demo(query: str | None, *, is_all: bool) -> None:
@@ -88,7 +89,7 @@ def _wait(compilation: Compilation) -> None:
 def _ask(client: Client, number: int, query: DemoQuery) -> int | None:
     """Ask one query and show its answer; return the rank of what was expected."""
     out.print()
-    out.print(Rule(f"[bold]query {number}", align="left", style="dim"))
+    _rule(f"[bold]query {number}")
     out.print(f"[bold]{escape(query.text)}[/]")
     if query.note:
         out.print(f"[dim italic]{escape(query.note)}[/]")
@@ -140,7 +141,7 @@ def _verdict(query: DemoQuery, rank: int | None) -> str:
 
 def _conclude(queries: list[DemoQuery], ranks: list[int | None], seconds: float) -> None:
     out.print()
-    out.print(Rule(style="dim"))
+    _rule()
     judged = [rank for query, rank in zip(queries, ranks, strict=True) if query.expected]
     if judged:
         n_first = sum(rank == 1 for rank in judged)
@@ -156,6 +157,10 @@ def _conclude(queries: list[DemoQuery], ranks: list[int | None], seconds: float)
         f"{viking} serve",
     ):
         out.print(f"  {escape(line)}", soft_wrap=True)
+
+
+def _rule(title: str = "") -> None:
+    out.print(Rule(title, align="left", style="dim"), width=min(out.width, _RULE_WIDTH))
 
 
 def _command() -> str:

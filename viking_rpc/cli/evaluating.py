@@ -45,6 +45,6 @@ def evaluate_set(folder: Path, *, data: Path | None, config: Path | None, as_jso
         print_json(report_json(ready.name, reports))
         return
     out.print(as_table(ready.name, reports, len(ready.queries)))
-    out.print("[dim]p50: one whole in-process retrieval; the query is embedded before, once for all arms[/]")
+    out.print("[dim]p50: one whole in-process retrieval, its query embedded before; rows: scored, mean[/]")
     if ready.n_dropped:
         err.print(f"{ready.n_dropped:,} queries have no relevant judgment and were left out")

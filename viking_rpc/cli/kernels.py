@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 #: These take the longest by far, so each gets a process of its own; the second one does the small rest too.
-_LONG: Final = ("walk", "scan")
+LONG: Final = ("walk", "scan")
 _MARKER: Final = "compiled"
 _CODE: Final = """
 import importlib, sys
@@ -41,8 +41,8 @@ class Compilation:
     def __init__(self) -> None:
         """Start the processes."""
         self.modules = kernel_modules()
-        first, second = _LONG
-        small = [name for name in self.modules if name not in _LONG]
+        first, second = LONG
+        small = [name for name in self.modules if name not in LONG]
         self._started_s = time.perf_counter()
         self._done: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._processes = [_start([first]), _start([second, *small])]
@@ -134,9 +134,9 @@ def warm_up() -> None:
         err.print("There is no writable cache folder: every process compiles for itself. Set VIKING_CACHE_DIR to one.")
         return
     was_compiled = is_compiled()
-    ensure_compiled_s = time.perf_counter()
+    started_s = time.perf_counter()
     ensure_compiled()
-    seconds = time.perf_counter() - ensure_compiled_s
+    seconds = time.perf_counter() - started_s
     did = "are compiled already" if was_compiled else f"were compiled in {seconds:.1f} s"
     out.print(f"The kernels {did}: {folder}", soft_wrap=True)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from rich.markup import escape
+
 from viking_rpc.cli.console import err
 from viking_rpc.cli.kernels import ensure_compiled
 from viking_rpc.cli.session import settings_for
@@ -20,4 +22,7 @@ def serve_data(data: Path | None, listen: str | None, config: Path | None) -> No
     ensure_compiled()
     from viking_rpc.server.app import serve
 
-    serve(settings, lambda address: err.print(f"[bold]{address}[/] serves {settings.data}", soft_wrap=True))
+    def tell(address: str) -> None:
+        err.print(f"[bold]{escape(address)}[/] serves {escape(str(settings.data))}", soft_wrap=True)
+
+    serve(settings, tell)

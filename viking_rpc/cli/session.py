@@ -7,6 +7,8 @@ import tempfile
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from rich.markup import escape
+
 from viking_rpc.cli.console import err
 from viking_rpc.cli.kernels import ensure_compiled
 from viking_rpc.config import load_settings
@@ -82,7 +84,9 @@ def holder_address(error: FailedPreconditionError) -> str:
     address, host = error.metadata.get("address", ""), error.metadata.get("host", "")
     if error.reason != "DATA_DIRECTORY_LOCKED" or not address or host != socket.gethostname():
         raise error
-    err.print(f"[dim]asking the server at {address}, which holds {error.metadata['path']}[/]", soft_wrap=True)
+    err.print(
+        f"[dim]asking the server at {escape(address)}, which holds {escape(error.metadata['path'])}[/]", soft_wrap=True
+    )
     return address
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -39,9 +40,9 @@ def as_json(name: str, arms: Mapping[str, ArmReport]) -> dict[str, Any]:
 
 def as_table(name: str, arms: Mapping[str, ArmReport], n_queries: int) -> Table:
     """Return the report as a table; the best value of each metric stands out."""
-    table = Table(title=f"{name}: {n_queries:,} queries", title_justify="left", title_style="bold")
-    table.add_column("arm")
-    for column in ("Recall@5", "Recall@10", "nDCG@10", "MRR@10", "p50", "rows scored"):
+    table = Table(title=f"{name}: {n_queries:,} queries", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    table.add_column("arm", no_wrap=True)
+    for column in ("Recall@5", "Recall@10", "nDCG@10", "MRR@10", "p50", "rows"):
         table.add_column(column, justify="right")
     metrics = {arm: (report.recall_5, report.recall_10, report.ndcg_10, report.mrr_10) for arm, report in arms.items()}
     best = [max(values) for values in zip(*metrics.values(), strict=True)]
