@@ -106,13 +106,13 @@ def kernel(signature: types.Type) -> Callable[[Callable[..., Any]], Callable[...
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        global cache_misses
+        global cache_misses  # noqa: PLW0603 - the one counter of this module
         for _ in range(2 if _CACHE_FOLDER else 0):
             before = numba.config.CACHE_DIR
             numba.config.CACHE_DIR = _CACHE_FOLDER
             try:
                 return _entry(numba.njit(signature, cache=True, **_OPTIONS)(function))
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - whatever a broken cache raises; the compile below is the judge
                 logger.warning("kernel_cache_unusable kernel=%s error=%r", function.__name__, error)
                 _discard(function.__name__)
             finally:
