@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: An approximate search that returned too few allowed nodes is asked for this many times more.
 _ESCALATION = 4
+#: Times the matches wanted that a filtered flat search must have found before it is content.
+_SPARE = 4
 _NO_NODES = frozen(np.empty(0, np.int32))
 _DIRECTORY_LEVELS = 0b011  # bits of L0 and L1
 
@@ -177,12 +179,13 @@ def _ranges(snapshot: Snapshot, node: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _cut(snapshot: Snapshot, place: Place) -> Place:
-    """Return the place with its ranges cut at the borders of owners; what lies above several has ranges that span them."""
+    """Return the place with its ranges cut at the borders of owners, as those of what lies above span several."""
     borders: dict[int, set[int]] = {}
     for owner in snapshot.owners:
         for depth, lo, hi in _ranges(snapshot, owner.node):
             borders.setdefault(depth, set()).update((lo, hi))
-    pointer, ranges = [0], []
+    pointer = [0]
+    ranges: list[tuple[int, int]] = []
     for depth, (first, last) in enumerate(zip(place.scope_ptr[:-1], place.scope_ptr[1:], strict=True)):
         for lo, hi in zip(place.scope_lo[first:last].tolist(), place.scope_hi[first:last].tolist(), strict=True):
             ends = [*sorted(border for border in borders.get(depth, ()) if lo < border < hi), hi]
@@ -252,7 +255,9 @@ def _candidates(
     """
     found = [snapshot.replaced]
     is_filtered = not (split.is_whole and conditions.is_open)
-    n_allowed = min(n_matches, parameters.n_candidates) if is_filtered else 0
+    # what a graph finds far off is less sure: a flat answer wants spare matches, a walk repairs what its seeds miss
+    n_enough = min(_SPARE * n_matches if is_flat else n_matches, parameters.n_candidates)
+    n_allowed = n_enough if is_filtered else 0
     for owner in split.owners:
         if owner.files is not None and n_matches and (conditions.level_mask >> Level.DETAIL) & 1:
             nodes = _nearest(snapshot, owner.files, conditions, question, parameters.n_candidates, n_allowed)
