@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from viking_rpc.domain.context import Row
 
 #: Saturation of repeated terms, and how much a long row is discounted. See docs/scores.md for how they were fitted.
-K1 = 3.0
+K1 = 2.0
 B = 0.75
 #: Mean length of rows at L0, L1 and L2 while an account has none: the middle of several real corpora.
 _USUAL_LENGTH = (32.0, 128.0, 128.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,11 @@ class Vocabulary:
         is_base = (ids >= 0) & (ids < len(self.hashes))
         held[is_base] = self.n_rows_of_term[ids[is_base]]
         return np.log1p((self.n_rows - held + 0.5) / (held + 0.5)).astype(np.float32)
+
+    @property
+    def rarest(self) -> float:
+        """Return the rarity of a term that one file holds, > 0; it grows with the logarithm of the account."""
+        return math.log1p((max(self.n_rows, 1) - 0.5) / 1.5)
 
     def learn(self, hashes: NDArray[np.uint64]) -> Vocabulary:
         """Return a vocabulary that knows all the given terms."""

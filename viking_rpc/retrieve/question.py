@@ -21,9 +21,9 @@ _UNIT_TOLERANCE = 1e-6
 _NO_TERMS = frozen(np.empty(0, np.int32))
 _NO_WEIGHTS = frozen(np.empty(0, np.float32))
 
-#: Of a term's weight, ln^2 of its rarity: about a term in every 1,200th file that the row says often, or three words of
-#: every 60th together, make a lexical score of one half. See docs/scores.md for how it was fitted.
-SATURATION = 50.0
+#: How many times the rarity of a word of one file only, squared rarities of matched terms must add up to for a lexical
+#: score of one half. See docs/scores.md for how it was fitted.
+SATURATION = 7.0
 
 
 def make_question(
@@ -71,5 +71,5 @@ def make_question(
         weight=frozen(idf[order] ** 2),  # rarity counts on both sides, the question's and the row's
         lexical_weight=lexical_weight,
         directory_weight=directory_lexical_weight,
-        saturation=SATURATION,
+        saturation=SATURATION * snapshot.vocabulary.rarest,
     )
