@@ -47,7 +47,8 @@ def make_tree(n_contexts: int, *, n_queries: int = 300, seed: int = 7) -> Synthe
 
 
 def _unit(vectors: NDArray[np.floating]) -> NDArray[np.float32]:
-    return (vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)).astype(np.float32)
+    scaled: NDArray[np.float32] = (vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)).astype(np.float32)
+    return scaled
 
 
 class _Builder:
@@ -76,7 +77,7 @@ class _Builder:
     def fill(self, root: int, kind: ContextType, budget: int) -> None:
         """Put directories and files below a root: leaf directories of about 20 files, in levels of equal fan-out."""
         n_leaf = max(1, round(budget / (FILES_A_DIRECTORY + 1.1)))
-        depth = 1 if budget <= 400 else 2 if budget <= 20_000 else 3  # noqa: PLR2004 - the shape of the tree
+        depth = 1 if budget <= 400 else 2 if budget <= 20_000 else 3
         fan = max(2, round(n_leaf ** (1 / depth)))
         level = [(root, _unit(0.6 * self.base + self._noise()))]
         for d in range(1, depth + 1):
@@ -117,5 +118,5 @@ class _Builder:
         near_files = files[self.rng.integers(0, len(files), n)]
         directories = np.stack(self.directory_vectors)
         near_directories = directories[self.rng.integers(0, len(directories), n)]
-        is_directory = (np.arange(n) % 5 == 4)[:, None]  # noqa: PLR2004
+        is_directory = (np.arange(n) % 5 == 4)[:, None]
         return _unit(np.where(is_directory, near_directories, near_files) + 0.9 * self._noise(n))

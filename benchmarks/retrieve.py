@@ -95,8 +95,13 @@ def measure(n_nodes: int, n_queries: int, rounds: int) -> dict[str, object]:
                 times[name][i, j] = (time.perf_counter_ns() - started) / 1000
 
     judged = tree.queries[:100]
-    recall = {name: [] for name in arms}
-    rows = {"thinking": 0.0, "quick": 0.0, "flat_exact": float(len(vectors)), "flat_usearch": None}
+    recall: dict[str, list[float]] = {name: [] for name in arms}
+    rows: dict[str, float | None] = {
+        "thinking": 0.0,
+        "quick": 0.0,
+        "flat_exact": float(len(vectors)),
+        "flat_usearch": None,
+    }
     for query in judged:
         exact_rows = set(flat_exact(query).tolist())
         exhaustive = found_by(retrieve(snapshot, query, profile=Profile.EXHAUSTIVE))
@@ -105,15 +110,18 @@ def measure(n_nodes: int, n_queries: int, rounds: int) -> dict[str, object]:
             result = retrieve(snapshot, query, mode)
             recall[name].append(len(found_by(result) & truth) / LIMIT)
             rows[name] = (rows[name] or 0.0) + result.stats.rows_scored / len(judged)
-        recall["flat_usearch"].append(len(exact_rows & set(graph.search(query, LIMIT, threads=1).keys.tolist())) / LIMIT)
+        recall["flat_usearch"].append(
+            len(exact_rows & set(graph.search(query, LIMIT, threads=1).keys.tolist())) / LIMIT
+        )
         recall["flat_exact"].append(1.0)
 
     answer: dict[str, object] = {"nodes": snapshot.n_contexts, "rows": snapshot.n_rows, "dimensions": DIMENSIONS}
     for name in arms:
+        n_rows = rows[name]
         answer[name] = {
             "p50_us": round(float(np.median(times[name].min(axis=0))), 1),
             "p99_us": round(float(np.percentile(times[name], 99)), 1),
-            "rows_scored": rows[name] if rows[name] is None else round(rows[name], 1),
+            "rows_scored": None if n_rows is None else round(n_rows, 1),
             "recall10": round(float(np.mean(recall[name])), 4),
         }
     ratio = np.median(times["thinking"].min(axis=0)) / np.median(times["flat_usearch"].min(axis=0))

@@ -2,7 +2,7 @@
 
     python -m benchmarks.rpc --nodes 100000 --json
 
-Measures: the median time that one caller waits for Retrieve (THINKING, BALANCED, a ready 384-d vector, limit 10, default
+Measures: the median time a caller waits for Retrieve (THINKING, BALANCED, a ready 384-d vector, limit 10, default
 view and trace level) and for an echo RPC with the same request and a canned response of the same size, on the same kind
 of server (grpc.aio, a process of its own), call by call in turn. Data: benchmarks.data, imported into a store.
 `ratio_p50` is what the answer costs against the floor of any answer. recall10 is against the exhaustive descent, asked
@@ -42,10 +42,8 @@ def fill_store(folder: Path, tree: SyntheticTree) -> None:
     with Store.open(folder, model="ready", dimensions=DIMENSIONS) as store:
         for record in tree.records:
             uri = uris[record.key] = f"{uris[record.parent_key]}/{record.name}"
-            if uri.count("/") > 2:  # noqa: PLR2004 - the scopes are made with what they hold
-                write = ContextWrite(
-                    uri, record.kind, title=record.title, abstract=record.abstract, rows=record.rows
-                )
+            if uri.count("/") > 2:
+                write = ContextWrite(uri, record.kind, title=record.title, abstract=record.abstract, rows=record.rows)
                 batch.append(Upsert(write))
             if len(batch) >= BATCH:
                 store.database.apply("default", batch, now_us=1_780_000_000_000_000)

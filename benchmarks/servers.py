@@ -64,16 +64,16 @@ async def _serve_viking(folder: Path) -> None:
 def running(kind: str, argument: Path) -> Iterator[str]:
     """Run a server process and yield its address; it ends with the block."""
     command = [sys.executable, "-m", "benchmarks.servers", kind, str(argument)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
-            assert process.stdout is not None  # noqa: S101 - a pipe was asked for
+            assert process.stdout is not None
             address = process.stdout.readline().strip()
             if not address:
                 message = f"the {kind} server did not start"
                 raise RuntimeError(message)
             yield address
         finally:
-            assert process.stdin is not None  # noqa: S101
+            assert process.stdin is not None
             process.stdin.close()
             process.wait(timeout=30)
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tests.oracle.flat import Ranking
-from tests.oracle.model import Conditions, Path, Question, Rules
 from tests.oracle.walk import Step
 from viking_kernels import arrays as a
 from viking_kernels import frontier as f
 from viking_kernels.walk import start_walk, walk
 
 from .trees import Snapshot, condition_arrays, float32, frozen, question_arrays
+
+if TYPE_CHECKING:
+    from tests.oracle.flat import Ranking
+    from tests.oracle.model import Conditions, Path, Question, Rules
 
 Steer = Callable[[a.Block, range], None]
 

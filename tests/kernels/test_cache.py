@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from viking_kernels import _jit
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 #: Imports one small kernel module and prints: an answer, and how many kernels the cache did not serve.
 PROGRAM = """

@@ -304,7 +304,7 @@ def test_postings_stop_early() -> None:
 
 def test_plain_arrays_may_be_read_only_or_not() -> None:
     """The arrays of groups must be read-only (see `arrays.frozen`); arrays that are arguments may be either."""
-    world, _, conditions, snapshot = case(5, 20)
+    _, _, conditions, snapshot = case(5, 20)
     nodes = np.arange(len(snapshot.paths), dtype=np.int32)
     found = []
     for given_nodes in (nodes, arrays.frozen(nodes)):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tests.oracle.flat import Ranking
 from tests.oracle.model import Conditions
 from viking_kernels import arrays as a
 from viking_kernels.scan import N_SCAN_COUNTS, scan_nodes, scan_rows
@@ -23,6 +23,9 @@ from .trees import (
     make_world,
     question_arrays,
 )
+
+if TYPE_CHECKING:
+    from tests.oracle.flat import Ranking
 
 N_THREADS = 16
 WORLD = make_world(3, 400)

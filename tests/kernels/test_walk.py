@@ -331,7 +331,7 @@ def test_seed_below_a_deep_path_is_mixed_along_it() -> None:
     world[*path, "f"] = leaf(1.0)
     plain = found(world, Rules(), [()])
     assert plain == found(world, Rules(), [()], [(*path, "f")])
-    assert dict((uri, score) for score, uri in plain)["d0/d1/d2/d3/f"] == 0.84375
+    assert {uri: score for score, uri in plain}["d0/d1/d2/d3/f"] == 0.84375
 
 
 def test_seeds_on_many_paths_share_a_small_memory() -> None:

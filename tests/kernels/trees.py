@@ -6,20 +6,23 @@ All numbers are small multiples of powers of two, so that float32 and Python agr
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from tests.oracle.model import Conditions, Context, Path, Question, Row, Rules, World, uri_of
 from tests.oracle.scores import WEEK_US
 from viking_kernels import arrays
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
 NOW_US = 100 * WEEK_US
 OLD_US = NOW_US - 3 * WEEK_US

@@ -45,9 +45,10 @@ class ConfigError(ValueError):
 class _Layer(NamedTuple):
     name: str
     values: Mapping[str, Any]
+
+
 #: Read before there are settings: where compiled kernels are kept, and whether their arguments are checked.
 _NOT_SETTINGS = {f"{PREFIX}CACHE_DIR", f"{PREFIX}CHECK_KERNELS"}
-
 
 
 def load_settings(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Settings:
@@ -73,8 +74,8 @@ def load_settings(flags: Mapping[str, Any] | None = None, file: Path | None = No
     merged: dict[str, Any] = {}
     for layer in reversed(layers):
         _merge(merged, layer.values)
-    key_variable = _get(merged, "embedder.api_key_env")
-    problems = [p for p in problems if p.key != key_variable]
+    key_variables = {_get(merged, f"{section}.api_key_env") for section in ("embedder", "planner")}
+    problems = [p for p in problems if p.key not in key_variables]
     try:
         settings = Settings(**merged)
     except ValidationError as error:
