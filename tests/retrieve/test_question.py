@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from viking_kernels.score import score_range
 
+from viking_kernels.score import score_range
 from viking_rpc.domain.context import ContextType, Kind, Level, Row
 from viking_rpc.index.layout import build_snapshot
 from viking_rpc.index.records import ROOT_KEY, NodeRecord
