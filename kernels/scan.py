@@ -16,15 +16,15 @@ N_SCAN_COUNTS = 3
 
 
 @device
-def _offer(pool, tree, node, row, own, dense, lexical):
-    """Put a node into a pool by its own score, when it ranks among the best and is not there yet."""
+def _offer(pool, tree, node, row, own, dense, lexical, may_repeat):
+    """Put a node into a pool by its own score, when it ranks among the best and, if it may repeat, is not there yet."""
     order = tree.tie[node]
-    if pool_admits(pool, own, order) and pool_find(pool, node) < 0:
+    if pool_admits(pool, own, order) and not (may_repeat and pool_find(pool, node) >= 0):
         pool_add(pool, own, order, node, row, -1, dense, lexical, own, np.float32(np.nan), own, np.float32(np.nan))
 
 
 @device
-def _consider(tree, rows, node, question, conditions, matches, directories, counts):
+def _consider(tree, rows, node, question, conditions, matches, directories, counts, may_repeat):
     """Score a node that is in scope; offer it as a match if it is wanted, and as a starting point if a directory."""
     n_rows = tree.row_hi[node] - tree.row_lo[node]
     if n_rows == 0 or not is_visible(tree, node, conditions.now_us):
@@ -32,12 +32,12 @@ def _consider(tree, rows, node, question, conditions, matches, directories, coun
     best, row, own, dense, lexical = score_node(tree, rows, node, question, conditions.level_mask)
     counts[SCAN_ROWS] += n_rows
     if tree.is_directory[node]:
-        _offer(directories, tree, node, tree.row_lo[node], best, dense, lexical)
+        _offer(directories, tree, node, tree.row_lo[node], best, dense, lexical, may_repeat)
     if row < 0 or not is_wanted(tree, node, conditions):
         counts[SCAN_FILTERED] += 1
         return
     counts[SCAN_MATCHED] += 1
-    _offer(matches, tree, node, row, own, dense, lexical)
+    _offer(matches, tree, node, row, own, dense, lexical, may_repeat)
 
 
 @kernel(I64(TREE, ROWS, QUESTION, CONDITIONS, I64, RO_I32_1D, I64, I64, POOL, POOL, I64_1D))
@@ -72,6 +72,7 @@ def scan_nodes(
         elif is_whole:
             lo = conditions.scope_lo[i]
             hi = conditions.scope_hi[i]
+        may_repeat = i < n_ranges and not is_whole
         for position in range(lo, hi):
             node = position
             if i < n_ranges and not is_whole:
@@ -82,7 +83,7 @@ def scan_nodes(
                 continue
             if has_expiry and is_expired_above(tree, node, conditions.now_us):
                 continue
-            _consider(tree, rows, node, question, conditions, matches, directories, counts)
+            _consider(tree, rows, node, question, conditions, matches, directories, counts, may_repeat)
     return counts[SCAN_ROWS]
 
 

@@ -270,3 +270,22 @@ def test_one_request_leaves_nothing_behind_for_the_next() -> None:
     before = run(snapshot, options=DENSE).ranking
     run(snapshot, options=RetrieveOptions(profile=Profile.CLASSIC, score_threshold=0.5), limit=1)
     assert run(snapshot, options=DENSE).ranking == before
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_an_answer_can_be_taken_again(mode: Mode) -> None:
+    """The arrays behind it went to the next retrieval, once."""
+    snapshot = account({f"{i}.md": file(i / 16) for i in range(10)})
+    first = run(snapshot, mode=mode, trace_level=TraceLevel.STEPS)
+    before = first.result
+    run(snapshot, mode=mode, limit=3)
+    assert first.retrieval.result() is before
+    assert first.retrieval.new_steps() == ()
+    assert len(snapshot.memo["scratch"]) == 1
+
+
+def test_a_threshold_over_a_large_flat_answer_counts_all() -> None:
+    contexts = {f"f{i:04}.md": file(0.25 if i % 2 else 0.5 + (i % 64) / 256) for i in range(3000)}
+    options = RetrieveOptions(lexical_weight=0.0, score_threshold=0.4)
+    result = run(account(contexts), mode=Mode.QUICK, options=options, limit=5).result
+    assert (len(result.matches), result.total_matched, result.best_below_threshold) == (5, 1500, 0.25)

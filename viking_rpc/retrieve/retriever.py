@@ -102,6 +102,7 @@ class Retrieval:
         self.parameters = resolve_parameters(request.options, self._settings.presets)
         self.now_us = now_us
         self._identity = identity
+        self._result: RetrieveResult | None = None
         self.warnings: list[AnswerWarning] = []
         self.stop_reason: StopReason | None = None
         self._is_classic = request.options.profile == Profile.CLASSIC
@@ -254,12 +255,21 @@ class Retrieval:
 
     def new_steps(self) -> tuple[TraceStep, ...]:
         """Return the steps that were recorded since the last call."""
-        return self._descent.new_steps(self._hydrator) if self._descent else ()
+        return self._descent.new_steps(self._hydrator) if self._descent and self._result is None else ()
 
     # -- finish
 
     def result(self) -> RetrieveResult:
-        """Return the answer, once; the retrieval must be done."""
+        """Return the answer; the retrieval must be done. Steps are told no more."""
+        if self._result is None:
+            self._result = self._make_result()
+            if self._descent is not None:
+                self._descent.release()
+            else:
+                self._scratch.give_back(self.snapshot, None, self._scratch.block)
+        return self._result
+
+    def _make_result(self) -> RetrieveResult:
         descent, seeds = self._descent, self._seeds
         totals = descent.totals if descent is not None else None
         if descent is None or totals is None:
@@ -271,7 +281,7 @@ class Retrieval:
             n_filtered = max(totals.n_filtered, seeds.n_filtered)  # the walk does not count its roots
         has_steps = self.request.trace_level >= TraceLevel.STEPS
         matches = tuple(self._hydrator.match(one, has_steps=has_steps) for one in found)
-        result = RetrieveResult(
+        return RetrieveResult(
             matches=matches,
             revision=self.snapshot.revision,
             mode=self.request.mode,
@@ -283,11 +293,6 @@ class Retrieval:
             total_matched=n_matched,
             best_below_threshold=best_cut if n_cut else None,
         )
-        if descent is not None:
-            descent.release()
-        else:
-            self._scratch.give_back(self.snapshot, None, self._scratch.block)
-        return result
 
     def _finish(self, found: list[Found]) -> list[Found]:
         """Mix hotness into the scores of CLASSIC, after the cut (R15); the others' walk has done so."""
