@@ -127,15 +127,11 @@ class AccountTree:
 
     @property
     def _layout(self) -> str:
-        parameters = sorted(asdict(self._settings.ann).items())
-        return f"{self._database.meta.store_id} {self._settings.min_ann_rows} {parameters}"
+        return layout_of(self._database.meta.store_id, self._settings)
 
     @property
     def _name(self) -> str:
-        name = self._account.encode()
-        if len(name) > _MAX_NAME_BYTES:
-            return "long-" + hashlib.blake2b(name, digest_size=32).hexdigest()
-        return "tree-" + name.hex()
+        return checkpoint_name(self._account)
 
     def _save(self, snapshot: Snapshot) -> None:
         """Write the checkpoint of a snapshot just laid out; when it cannot be written, that costs time only."""
@@ -253,6 +249,19 @@ class AccountTree:
         with self._swapping:
             self._is_closed = True
         self.settle()
+
+
+def checkpoint_name(account: str) -> str:
+    """Return the name of an account's checkpoint, of characters that every file system takes."""
+    name = account.encode()
+    if len(name) > _MAX_NAME_BYTES:
+        return "long-" + hashlib.blake2b(name, digest_size=32).hexdigest()
+    return "tree-" + name.hex()
+
+
+def layout_of(store_id: str, settings: StoreSettings) -> str:
+    """Return what a checkpoint must agree with: whose it is, and how its approximate indexes are made."""
+    return f"{store_id} {settings.min_ann_rows} {sorted(asdict(settings.ann).items())}"
 
 
 def pending_rows(snapshot: Snapshot) -> int:

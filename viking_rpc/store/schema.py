@@ -153,14 +153,14 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
     Raises:
         FailedPreconditionError: another program's database, or the schema of a newer release.
     """
-    found = _check(connection, path)
+    found = read_version(connection, path)
     if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         connection.execute("PRAGMA journal_mode = WAL")
     if found == VERSION:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        found = _check(connection, path)  # another process may have been first
+        found = read_version(connection, path)  # another process may have been first
         for version in range(found, VERSION):
             for statement in _statements(MIGRATIONS[version]):
                 connection.execute(statement)
@@ -176,8 +176,12 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
         raise
 
 
-def _check(connection: sqlite3.Connection, path: Path) -> int:
-    """Return the file's schema version, 0 for an empty file."""
+def read_version(connection: sqlite3.Connection, path: Path) -> int:
+    """Return the file's schema version, 0 for an empty file.
+
+    Raises:
+        FailedPreconditionError: another program's database, or the schema of a newer release.
+    """
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     is_empty = connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0] == 0
