@@ -7,6 +7,7 @@ import json
 import mmap
 import os
 import re
+import shutil
 import zlib
 from dataclasses import dataclass, field
 from itertools import chain
@@ -29,7 +30,8 @@ _READ_BYTES = 1 << 20
 #: The data file begins with this, so that no offset is 0 and an empty checkpoint can be mapped.
 _MAGIC = b"viking-checkpoint\n".ljust(ALIGNMENT, b"\0")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+#: Errors of the system that mean a full disk.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class StaleCheckpointError(FailedPreconditionError):
@@ -148,6 +150,46 @@ def read_checkpoint(
             raise _damaged(path, f"its manifest makes no sense: {error!r}") from error
 
 
+def copy_checkpoint(source: Path, target: Path, name: str, *, relabel: Callable[[str], str]) -> bool:
+    """Copy a checkpoint into another folder, where it has another layout; a writer may replace it meanwhile.
+
+    Args:
+        source, target: folders; the target is made when it is missing.
+        name: of the checkpoint, in both.
+        relabel: makes the copy's layout from the original's.
+
+    Returns:
+        Whether there was one to copy; damaged ones are left out, for they are rebuilt anyway.
+
+    Raises:
+        OSError: the target cannot be written.
+    """
+    path = _manifest_path(source, name)
+    while True:
+        try:
+            manifest, raw = _read_manifest(path)
+        except (StaleCheckpointError, DamagedCheckpointError):
+            return False
+        made: list[Path] = []
+        target.mkdir(parents=True, exist_ok=True)
+        try:
+            for entry in chain([manifest["data"]], manifest["files"].values()):
+                made.append(target / entry["file"])
+                shutil.copyfile(source / entry["file"], made[-1])
+                _flush(made[-1])
+        except FileNotFoundError:
+            _remove(made)
+            if not path.exists() or path.read_bytes() == raw:
+                return False
+            continue
+        temporary = target / f"{name}.tmp"
+        temporary.write_bytes(_sealed({**manifest, "layout": relabel(manifest["layout"])}))
+        _flush(temporary)
+        temporary.replace(_manifest_path(target, name))
+        _flush(target)
+        return True
+
+
 def remove_checkpoint(folder: Path, name: str) -> None:
     """Delete a checkpoint and all that is left of older ones."""
     _remove([_manifest_path(folder, name), *folder.glob(f"{name}.*.*")])
@@ -219,7 +261,7 @@ def _remove(paths: Iterable[Path]) -> None:
 
 def _write_error(error: OSError, folder: Path) -> VikingError:
     facts = {"path": str(folder), "error": str(error)}
-    if error.errno in _NO_ROOM:
+    if error.errno in NO_ROOM:
         return ResourceExhaustedError("DISK_FULL", f"no room to write a checkpoint into {folder}", facts)
     message = f"no checkpoint can be written into {folder} ({error})"
     return FailedPreconditionError("DATA_DIRECTORY_READ_ONLY", message, facts)
