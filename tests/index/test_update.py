@@ -14,12 +14,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.store.trees import ACCOUNT, NOW, directory, file, scanned
-from viking_rpc.domain.context import Kind, Level, Row
+from viking_rpc.domain.context import Kind, Level, Relation, Row
 from viking_rpc.domain.identity import Identity, Role
 from viking_rpc.domain.query import Mode, Query, RetrieveOptions, RetrieveRequest, TraceLevel
 from viking_rpc.domain.uri import Uri
 from viking_rpc.errors import VikingError
 from viking_rpc.index.layout import build_snapshot
+from viking_rpc.index.records import decode_relations
 from viking_rpc.index.text import hash_terms
 from viking_rpc.retrieve.retriever import Retrieval
 from viking_rpc.store.codec import etag_of
@@ -77,6 +78,7 @@ _writes = st.builds(
         expire_us=expires,
         tags={"t": str(tag)} if tag else {},
         title=f"title {choice}",
+        relations=(Relation("viking://resources/a", f"reason {choice}"),) if choice % 4 == 1 else (),
         abstract=f"abstract {choice}",
     ),
     _uris,
@@ -109,6 +111,7 @@ def check(snapshot: Snapshot, stored: Mapping[str, NodeRecord], now_us: int) -> 
         assert snapshot.uri(node) == uri
         assert (snapshot.key[node], snapshot.version[node]) == (record.key, record.version)
         assert (snapshot.titles.get(node), snapshot.abstracts.get(node)) == (record.title, record.abstract)
+        assert decode_relations(snapshot.relations.get_bytes(node)) == record.relations
         tree, rows = snapshot.tree, snapshot.rows
         lo, hi = int(tree.tag_lo[node]), int(tree.tag_hi[node])
         assert snapshot.tags_between(lo, hi) == dict(record.tags)
@@ -153,6 +156,20 @@ def answers(snapshot: Snapshot, now_us: int, lexical_weight: float) -> list[tupl
 @settings(max_examples=60, derandomize=True, deadline=None, database=None)
 @given(history=_histories)
 @example(history=[[file("viking://resources/a/f")], [Move("viking://resources/a", "viking://resources/b/a")]])
+# moved twice in one batch, and what is above it too
+@example(
+    history=[
+        [file("viking://resources/a/b/f", rows=rows_of(Kind.FILE, 2)), file("viking://resources/a/g")],
+        [
+            Move("viking://resources/a/b", "viking://resources/b/b"),
+            Move("viking://resources/a", "viking://resources/b/a0"),
+            Move("viking://resources/b/b", "viking://resources/b/a0/b"),
+            file("viking://resources/b/a0/b/f", rows=rows_of(Kind.FILE, 3)),
+            Touch(("viking://resources/b/a0/g",)),
+        ],
+        [Move("viking://resources/b", "viking://user/me/b"), Delete("viking://user/me/b/a0/b", is_recursive=True)],
+    ]
+)
 # the same URI three times: a base node, a fresh one in its place, and another one
 @example(
     history=[

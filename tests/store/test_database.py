@@ -192,7 +192,7 @@ def test_a_move_keeps_keys_rows_and_children_and_redirects_relations(database: D
     assert set(after) == {ROOT, f"{ROOT}/a", f"{ROOT}/other", f"{ROOT}/z", f"{ROOT}/z/y", f"{ROOT}/z/y/c"}
     assert after[f"{ROOT}/z/y/c"].key == before[f"{ROOT}/a/b/c"].key
     assert after[f"{ROOT}/z/y/c"].rows[0].vector.tobytes() == row(3).vector.tobytes()
-    assert [record.name for record in committed.change_set.upserted] == ["z", "y"]
+    assert [record.name for record in committed.change_set.upserted] == ["other", "z", "y"]
     assert committed.n_moved == 2
     other = database.get(ACCOUNT, f"{ROOT}/other", now_us=NOW)
     assert other is not None
@@ -243,8 +243,11 @@ def test_types_follow_a_move_unless_they_were_given(database: Database) -> None:
 def test_touch_counts_every_mention_and_refuses_what_is_missing(database: Database) -> None:
     database.apply(ACCOUNT, [file(f"{ROOT}/a"), file(f"{ROOT}/b")], now_us=NOW)
     committed = database.apply(ACCOUNT, [Touch((f"{ROOT}/a", f"{ROOT}/a", f"{ROOT}/b"))], now_us=NOW + 1)
-    assert {record.name: record.active_count for record in committed.change_set.upserted} == {"a": 2, "b": 1}
-    assert {record.update_us for record in committed.change_set.upserted} == {NOW}
+    assert committed.change_set.upserted == committed.contexts == ()
+    stored = scanned(database)
+    keys = [stored[f"{ROOT}/{name}"].key for name in "ab"]
+    assert sorted(committed.change_set.touched) == [(keys[0], 2), (keys[1], 1)]
+    assert {stored[f"{ROOT}/{name}"].update_us for name in "ab"} == {NOW}
     with pytest.raises(NotFoundError) as caught:
         database.apply(ACCOUNT, [Touch((f"{ROOT}/a", f"{ROOT}/x"))], now_us=NOW)
     assert [violation.field for violation in caught.value.violations] == ["uris[1]"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,6 +100,8 @@ class Replica:
         for record in changes.upserted:
             assert record.parent_key == 0 or record.parent_key in self.records, "parents come first"
             self.records[record.key] = record
+        for key, count in changes.touched:
+            self.records[key] = replace(self.records[key], active_count=count)
 
     def tree(self) -> dict[str, tuple[object, ...]]:
         return {uri: facts_of(record) for uri, record in tree_of(self.records.values()).items()}

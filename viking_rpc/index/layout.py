@@ -14,7 +14,7 @@ from viking_rpc.domain.uri import SCHEME
 from viking_rpc.index.blobs import Texts
 from viking_rpc.index.growing import Growing, RowBuffers
 from viking_rpc.index.lexicon import build_postings, build_vocabulary, digest_terms, mean_lengths, weigh
-from viking_rpc.index.records import ROOT_KEY, NodeRecord
+from viking_rpc.index.records import ROOT_KEY, NodeRecord, encode_relations
 from viking_rpc.index.snapshot import Snapshot
 from viking_rpc.index.subtree import add_subtrees
 
@@ -101,6 +101,7 @@ def build_snapshot(records: Iterable[NodeRecord], *, revision: int, dimensions: 
         names=Texts.pack(r.name.encode() for r in ordered),
         titles=Texts.pack(r.title.encode() for r in ordered),
         abstracts=Texts.pack(r.abstract.encode() for r in ordered),
+        relations=Texts.pack(encode_relations(r.relations) for r in ordered),
         tag_ids=tag_ids,
         vocabulary=vocabulary,
         key_order=frozen(key_order),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from viking_rpc.domain.context import Relation
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from viking_rpc.domain.context import ContextType, Kind, Row
 
@@ -23,6 +26,7 @@ class NodeRecord:
         parent_key: its parent directory's key, `ROOT_KEY` for `resources`, `user`, `agent`.
         name: the last segment of its URI.
         version: rises with each write of this context; the etag is made of it.
+        relations: in their stored order.
         rows: at most one per level.
     """
 
@@ -39,6 +43,7 @@ class NodeRecord:
     expire_us: int = 0
     active_count: int = 0
     version: int = 1
+    relations: tuple[Relation, ...] = ()
     rows: tuple[Row, ...] = ()
 
 
@@ -47,10 +52,24 @@ class ChangeSet:
     """What one committed batch changed, in terms of the index.
 
     `upserted` holds every context that was made or replaced (parents that were made included, parents first);
-    `deleted_keys` holds every context that is gone, whole subtrees spelled out. A context that only moved or
-    was only touched is among `upserted` with its new place or count.
+    `deleted_keys` holds every context that is gone, whole subtrees spelled out. A context that only moved is among
+    `upserted` with its new place; what lies below it is not told. `touched` holds (key, new active count) of what was
+    touched and nothing else.
     """
 
     revision: int
     upserted: tuple[NodeRecord, ...] = ()
     deleted_keys: tuple[int, ...] = ()
+    touched: tuple[tuple[int, int], ...] = ()
+
+
+def encode_relations(relations: Sequence[Relation]) -> bytes:
+    """Return relations as the text that a snapshot keeps of a node; empty when there are none."""
+    if not relations:
+        return b""
+    return json.dumps([[link.uri, link.reason] for link in relations], ensure_ascii=False).encode()
+
+
+def decode_relations(stored: bytes) -> tuple[Relation, ...]:
+    """Return what `encode_relations` was given."""
+    return tuple(Relation(uri, reason) for uri, reason in json.loads(stored)) if stored else ()

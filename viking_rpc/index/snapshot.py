@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from viking_kernels.arrays import Postings, Rows, Tree
+from viking_rpc.domain.identity import Identity
 from viking_rpc.domain.uri import SCHEME, Uri
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 ROOT = 0
 #: Derived values that a snapshot keeps, such as compiled scopes.
 _MAX_REMEMBERED = 10_000
+#: Kinds of remembered values that hold no active count; places are kept too, by the identity that they are for.
+_WITHOUT_COUNTS = frozenset({"directories", "max_depth", "scratch", "split", "tags", "uris"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +41,7 @@ class Snapshot:
         key: int64[n_nodes], the contexts' numbers in the store; 0 for the root.
         version: int64[n_nodes], the contexts' write counts.
         names, titles, abstracts: texts by node.
+        relations: by node, see `records.encode_relations`.
         tag_ids: (key, value) to tag id.
         vocabulary: term hashes to ids and rarity.
         node_of_fresh: (parent node, name) to fresh node.
@@ -47,7 +51,7 @@ class Snapshot:
         owners: the approximate indexes, per large top subtree.
         replaced: int32[n], base nodes whose rows were replaced since the tree was laid out, ascending.
         has_expiry: whether any context may expire, so that flat searches must ask ancestors.
-        n_gone: contexts deleted since the tree was laid out.
+        n_gone: nodes that were deleted, or left behind by a move, since the tree was laid out.
         n_contexts: contexts that are not deleted, without the root.
         n_replaced_rows: rows that no node uses any more.
         tie_order: int32[n_nodes], the nodes by their URIs as strings.
@@ -65,6 +69,7 @@ class Snapshot:
     names: Texts
     titles: Texts
     abstracts: Texts
+    relations: Texts
     tag_ids: Mapping[tuple[str, str], int]
     vocabulary: Vocabulary
     key_order: NDArray[np.int32]
@@ -117,6 +122,12 @@ class Snapshot:
         if found is None:
             found = self.memo["columns"] = Tree(*(memoryview(column) for column in self.tree))  # type: ignore[arg-type]
         return found  # type: ignore[return-value]
+
+    def with_counts(self, revision: int, active_count: NDArray[np.int32]) -> Snapshot:
+        """Return the snapshot with other active counts, and with all that it remembers of its shape."""
+        memo = {key: value for key, value in list(self.memo.items()) if not _has_counts(key)}
+        tree = self.tree._replace(active_count=active_count)
+        return replace(self, revision=revision, tree=tree, memo=memo)
 
     def remember(self, key: object, value: object) -> None:
         """Keep a derived value for later queries; the memory of a snapshot is bounded."""
@@ -203,3 +214,9 @@ class Snapshot:
         while 0 <= child < self.n_nodes:
             yield child
             child = int(self.tree.fresh_next[child])
+
+
+def _has_counts(key: object) -> bool:
+    """Return whether a remembered value may hold active counts; what nobody vouches for here is taken to."""
+    kind = key[0] if isinstance(key, tuple) and key else key
+    return not (isinstance(kind, Identity) or kind in _WITHOUT_COUNTS)

@@ -3,6 +3,9 @@
 Fresh nodes and rows are exact at once (kernels read them beside the base); `index.layout` folds them in later. One
 thing waits for it: a directory's fresh row holds its own terms only, and a directory above fresh files does not hold
 theirs yet (see `index.subtree`). Files are found by their own rows meanwhile.
+
+What moved is appended too: new nodes with copies of their vectors, the old nodes are marked gone. A row names its node,
+so that a node left behind cannot lend its rows; term lists are shared, for nothing in them names a row.
 """
 
 from __future__ import annotations
@@ -19,33 +22,34 @@ from viking_rpc.domain.context import Kind
 from viking_rpc.domain.uri import SCHEME
 from viking_rpc.index.layout import TIE_STEP, tag_lists
 from viking_rpc.index.lexicon import count_rows, digest_terms, weigh
+from viking_rpc.index.records import encode_relations
 from viking_rpc.index.snapshot import ROOT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from viking_rpc.domain.context import Row
+    from viking_rpc.index.blobs import Texts
     from viking_rpc.index.records import ChangeSet, NodeRecord
     from viking_rpc.index.snapshot import Snapshot
     from viking_rpc.index.vocabulary import Vocabulary
 
 
-class NeedsLayoutError(Exception):
-    """A batch cannot be expressed beside the present layout: it moves something."""
+#: Columns of a node that do not say where it lies, nor which rows it has.
+_FACTS = (
+    *("is_directory", "type", "create_us", "update_us", "expire_us", "active_count", "tag_lo", "tag_hi"),
+    *("row_lo", "row_hi"),
+)
+_TEXTS = ("names", "titles", "abstracts", "relations")
 
 
 def apply_changes(snapshot: Snapshot, changes: ChangeSet) -> Snapshot:
-    """Return the snapshot with a batch applied; the given one stays as it is.
-
-    Raises:
-        NeedsLayoutError: the tree has to be laid out anew from all records.
-    """
-    for record in changes.upserted:
-        node = snapshot.node_of_key(record.key)
-        if node < 0 or snapshot.tree.is_gone[node]:
-            continue
-        parent = int(snapshot.tree.parent[node])
-        if snapshot.names.get(node) != record.name or int(snapshot.key[parent]) != record.parent_key:
-            raise NeedsLayoutError
-    return _Update(snapshot).run(changes)
+    """Return the snapshot with a batch applied; the given one stays as it is."""
+    if changes.upserted or changes.deleted_keys:
+        return _Update(snapshot).run(changes)
+    active_count = snapshot.tree.active_count.copy()
+    _set_counts(active_count, snapshot, changes, {})
+    return snapshot.with_counts(changes.revision, frozen(active_count))
 
 
 class _Update:
@@ -53,10 +57,12 @@ class _Update:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.old = snapshot
-        self.columns: dict[str, list[np.ndarray]] = {}
         self.node_of_fresh = dict(snapshot.node_of_fresh)
         self.node_of_fresh_key = dict(snapshot.node_of_fresh_key)
-        self.texts: dict[str, dict[int, bytes]] = {"names": {}, "titles": {}, "abstracts": {}}
+        self.texts: dict[str, dict[int, bytes]] = {name: {} for name in _TEXTS}
+        self.source_of: dict[int, int] = {}  # a node that moved: where it was
+        self.copied_rows = np.empty(0, np.int64)
+        self.copied_row_nodes = np.empty(0, np.int32)
         self.new_rows: list[Row] = []
         self.new_row_nodes: list[int] = []
         self.tag_ids = dict(snapshot.tag_ids)
@@ -65,44 +71,88 @@ class _Update:
 
     def run(self, changes: ChangeSet) -> Snapshot:
         old = self.old
-        known = {record.key: old.node_of_key(record.key) for record in changes.upserted}
-        added = [record for record in changes.upserted if known[record.key] < 0]
-        for i, record in enumerate(added):
-            known[record.key] = old.n_nodes + i
-        tree, key, version = self._grow(len(added))
         gone = [node for node in map(old.node_of_key, changes.deleted_keys) if node >= 0]
-        tree["is_gone"][gone] = 1
-        for record in added:
-            self._link(tree, key, record, known)
+        left = self._left_behind(changes, gone)
+        place_of = self._places(changes, left)
+        known = {record.key: old.node_of_key(record.key) for record in changes.upserted}
+        known |= {key: old.n_nodes + i for i, key in enumerate(place_of)}
+        added = list(range(old.n_nodes, old.n_nodes + len(place_of)))
+        tree, key, version = self._grow(len(added))
+        self._copy(tree, version, left, [known[int(old.key[node])] for node in left])
+        tree["is_gone"][[*gone, *left]] = 1
+        for node_key, (parent_key, name) in place_of.items():
+            self._link(tree, key, known, node_key, parent_key, name)
         for record in changes.upserted:
             self._write(tree, version, record, known[record.key])
         self._set_tags(tree, changes, known)
-        tie_order = self._set_ties(tree, [known[record.key] for record in added])
+        _set_counts(tree["active_count"], old, changes, known)
+        tie_order = self._set_ties(tree, added)
         vocabulary, rows = self._append_rows()
-        digest = frozen(np.concatenate([old.digest, digest_terms(self.new_rows)])) if self.new_rows else old.digest
+        parts = [old.digest, old.digest[self.copied_rows], digest_terms(self.new_rows)]
+        n_made = len(added) - len(left)
         return replace(
             old,
             revision=changes.revision,
             tree=Tree(**{name: frozen(column) for name, column in tree.items()}),
             rows=rows,
-            digest=digest,
+            digest=frozen(np.concatenate(parts)) if len(rows.node) > old.n_rows else old.digest,
             key=frozen(key),
             version=frozen(version),
             names=old.names.updated(self.texts["names"]),
             titles=old.titles.updated(self.texts["titles"]),
             abstracts=old.abstracts.updated(self.texts["abstracts"]),
+            relations=old.relations.updated(self.texts["relations"]),
             tag_ids=self.tag_ids,
             vocabulary=vocabulary,
             tie_order=frozen(tie_order),
             node_of_fresh=self.node_of_fresh,
             node_of_fresh_key=self.node_of_fresh_key,
             has_expiry=old.has_expiry or any(r.expire_us for r in changes.upserted),
-            n_gone=old.n_gone + len(gone),
-            n_contexts=old.n_contexts + len(added) - len(gone),
+            n_gone=old.n_gone + len(gone) + len(left),
+            n_contexts=old.n_contexts + n_made - len(gone),
             n_replaced_rows=self.n_replaced_rows,
             replaced=frozen(np.array(sorted(self.replaced), np.int32)),
             memo={},
         )
+
+    def _left_behind(self, changes: ChangeSet, gone: list[int]) -> list[int]:
+        """Return the nodes that lie elsewhere from now on: what moved, with all below it that is not deleted."""
+        old, is_gone = self.old, self.old.columns.is_gone
+        waiting = []
+        for record in changes.upserted:
+            node = old.node_of_key(record.key)
+            if node < 0 or is_gone[node]:
+                continue
+            parent = old.columns.parent[node]
+            if old.names.get(node) != record.name or old.key[parent] != record.parent_key:
+                waiting.append(node)
+        if not waiting:
+            return []
+        found: set[int] = set()
+        while waiting:
+            node = waiting.pop()
+            if node not in found:
+                found.add(node)
+                waiting += [child for child in old.children(node) if not is_gone[child]]
+        return sorted(found.difference(gone))
+
+    def _places(self, changes: ChangeSet, left: list[int]) -> dict[int, tuple[int, str]]:
+        """Return by key the (parent key, name) of every node to make: what is new and what moved, parents first."""
+        old = self.old
+        place_of: dict[int, tuple[int, str]] = {}
+        for node in left:
+            place_of[int(old.key[node])] = int(old.key[old.columns.parent[node]]), old.names.get(node)
+        for record in changes.upserted:
+            if record.key in place_of or old.node_of_key(record.key) < 0:
+                place_of[record.key] = record.parent_key, record.name
+        ordered: dict[int, tuple[int, str]] = {}
+        for start in place_of:
+            chain, key = [], start
+            while key in place_of and key not in ordered:
+                chain.append(key)
+                key = place_of[key][0]
+            ordered |= {above: place_of[above] for above in reversed(chain)}
+        return ordered
 
     def _grow(self, n_added: int) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
         """Return writable copies of the columns with room for the added nodes; `child_lo` and `tag_id` stay."""
@@ -116,20 +166,46 @@ class _Update:
         zeros = np.zeros(n_added, np.int64)
         return tree, np.concatenate([self.old.key, zeros]), np.concatenate([self.old.version, zeros])
 
-    def _link(self, tree: dict[str, np.ndarray], key: np.ndarray, record: NodeRecord, known: dict[int, int]) -> None:
+    def _copy(self, tree: dict[str, np.ndarray], version: np.ndarray, left: list[int], nodes: list[int]) -> None:
+        """Give the nodes that moved what they had where they were; their rows are copied, in the same order."""
+        if not left:
+            return
+        old = self.old
+        for name in _FACTS:
+            tree[name][nodes] = tree[name][left]
+        version[nodes] = version[left]
+        for name in ("titles", "abstracts", "relations"):
+            texts: Texts = getattr(old, name)
+            self.texts[name].update((node, texts.get_bytes(source)) for node, source in zip(nodes, left, strict=True))
+        self.source_of.update(zip(nodes, left, strict=True))
+        lo, hi = old.tree.row_lo[left], old.tree.row_hi[left]
+        end = old.n_rows + np.cumsum(hi - lo)
+        tree["row_lo"][nodes], tree["row_hi"][nodes] = end - (hi - lo), end
+        self.copied_rows = np.concatenate([np.arange(i, j) for i, j in zip(lo, hi, strict=True)])
+        self.copied_row_nodes = np.repeat(np.array(nodes, np.int32), hi - lo)
+
+    def _link(
+        self,
+        tree: dict[str, np.ndarray],
+        keys: np.ndarray,
+        known: dict[int, int],
+        key: int,
+        parent_key: int,
+        name: str,
+    ) -> None:
         """Hang a new node into its parent's chain; parents come first."""
-        node = known[record.key]
-        parent = known.get(record.parent_key, -1)
+        node = known[key]
+        parent = known.get(parent_key, -1)
         if parent < 0:
-            parent = self.old.node_of_key(record.parent_key) if record.parent_key else ROOT
-        key[node] = record.key
+            parent = self.old.node_of_key(parent_key) if parent_key else ROOT
+        keys[node] = key
         tree["parent"][node] = parent
         tree["depth"][node] = tree["depth"][parent] + 1
         tree["fresh_next"][node] = tree["fresh_head"][parent]
         tree["fresh_head"][parent] = node
-        self.node_of_fresh[parent, record.name] = node
-        self.node_of_fresh_key[record.key] = node
-        self.texts["names"][node] = record.name.encode()
+        self.node_of_fresh[parent, name] = node
+        self.node_of_fresh_key[key] = node
+        self.texts["names"][node] = name.encode()
 
     def _write(self, tree: dict[str, np.ndarray], version: np.ndarray, record: NodeRecord, node: int) -> None:
         """Set what a record says of its node, and append its rows when they changed."""
@@ -142,20 +218,22 @@ class _Update:
         version[node] = record.version
         self.texts["titles"][node] = record.title.encode()
         self.texts["abstracts"][node] = record.abstract.encode()
+        self.texts["relations"][node] = encode_relations(record.relations)
         rows = sorted(record.rows, key=lambda row: row.level)
-        if node < self.old.n_nodes:
-            if self._has_rows(node, rows):
+        source = self.source_of.get(node, node)
+        if source < self.old.n_nodes:
+            if self._has_rows(source, rows):
                 return
-            self.n_replaced_rows += int(self.old.tree.row_hi[node] - self.old.tree.row_lo[node])
+            self.n_replaced_rows += int(self.old.tree.row_hi[source] - self.old.tree.row_lo[source])
             if node < self.old.n_base:
                 self.replaced.add(node)
-        tree["row_lo"][node] = self.old.n_rows + len(self.new_rows)
-        tree["row_hi"][node] = self.old.n_rows + len(self.new_rows) + len(rows)
+        first = self.old.n_rows + len(self.copied_rows) + len(self.new_rows)
+        tree["row_lo"][node], tree["row_hi"][node] = first, first + len(rows)
         self.new_rows.extend(rows)
         self.new_row_nodes.extend([node] * len(rows))
 
     def _has_rows(self, node: int, rows: list[Row]) -> bool:
-        """Return whether the node's rows are these already, so that a touch costs no row."""
+        """Return whether the node's rows are these already, so that a write of the same costs no row."""
         lo, hi = int(self.old.tree.row_lo[node]), int(self.old.tree.row_hi[node])
         if hi - lo != len(rows):
             return False
@@ -186,7 +264,7 @@ class _Update:
             uris[node] = f"{above}/{name}" if parent else SCHEME + name
         before = old.tie_order
         ranked = sorted(added, key=uris.__getitem__)
-        places = [bisect_left(before, uris[node], key=lambda i: old.uri(int(i))) for node in ranked]
+        places = _places_among([uris[node] for node in ranked], lambda i: old.uri(int(before[i])), len(before))
         order = np.insert(before, places, ranked)
         for place, group in groupby(range(len(ranked)), key=places.__getitem__):
             nodes = [ranked[i] for i in group]
@@ -200,21 +278,69 @@ class _Update:
         return order
 
     def _append_rows(self) -> tuple[Vocabulary, Rows]:
-        """Return the vocabulary and the rows with the new ones at their end."""
-        old = self.old.rows
-        if not self.new_rows:
+        """Return the vocabulary and the rows with the copied ones, then the new ones, at their end."""
+        old, copied = self.old.rows, self.copied_rows
+        if not self.new_rows and not len(copied):
             return self.old.vocabulary, old
-        vocabulary = self.old.vocabulary.learn(np.concatenate([row.terms for row in self.new_rows]))
-        level = np.array([row.level for row in self.new_rows], np.uint8)
-        lists = weigh(count_rows(self.new_rows, vocabulary), level, vocabulary.mean_length)
+        vocabulary = self.old.vocabulary
         first = len(old.term_id)
         buffers = self.old.buffers
-        return vocabulary, Rows(
-            vectors=buffers.vectors.append(np.stack([row.vector for row in self.new_rows]), self.old.n_rows),
-            level=frozen(np.concatenate([old.level, level])),
-            node=frozen(np.concatenate([old.node, np.array(self.new_row_nodes, np.int32)])),
-            term_lo=frozen(np.concatenate([old.term_lo, first + lists.offset[:-1]])),
-            term_hi=frozen(np.concatenate([old.term_hi, first + lists.offset[1:]])),
-            term_id=buffers.term_id.append(lists.term_id, first),
-            term_weight=buffers.term_weight.append(lists.weight, first),
+        parts: list[list[np.ndarray]] = [
+            [old.level[copied]],
+            [self.copied_row_nodes],
+            [old.term_lo[copied]],
+            [old.term_hi[copied]],
+        ]
+        vectors = [old.vectors[copied]]
+        term_id, term_weight = old.term_id, old.term_weight
+        if self.new_rows:
+            vocabulary = vocabulary.learn(np.concatenate([row.terms for row in self.new_rows]))
+            level = np.array([row.level for row in self.new_rows], np.uint8)
+            lists = weigh(count_rows(self.new_rows, vocabulary), level, vocabulary.mean_length)
+            made = (level, np.array(self.new_row_nodes, np.int32), first + lists.offset[:-1], first + lists.offset[1:])
+            for part, column in zip(parts, made, strict=True):
+                part.append(column)
+            vectors.append(np.stack([row.vector for row in self.new_rows]))
+            term_id = buffers.term_id.append(lists.term_id, first)
+            term_weight = buffers.term_weight.append(lists.weight, first)
+        columns = (old.level, old.node, old.term_lo, old.term_hi)
+        level, node, term_lo, term_hi = (
+            frozen(np.concatenate([column, *part])) for column, part in zip(columns, parts, strict=True)
         )
+        return vocabulary, Rows(
+            vectors=buffers.vectors.append(np.concatenate(vectors), self.old.n_rows),
+            level=level,
+            node=node,
+            term_lo=term_lo,
+            term_hi=term_hi,
+            term_id=term_id,
+            term_weight=term_weight,
+        )
+
+
+def _set_counts(active_count: np.ndarray, old: Snapshot, changes: ChangeSet, known: Mapping[int, int]) -> None:
+    """Set the counts of what was touched."""
+    for key, count in changes.touched:
+        node = known.get(key, -1)
+        active_count[node if node >= 0 else old.node_of_key(key)] = count
+
+
+def _places_among(texts: Sequence[str], present: Callable[[int], str], n: int) -> list[int]:
+    """Return where each of some ascending texts belongs among `n` others, which ascend too.
+
+    Neighbours often belong to one place, as a subtree does that moved; they are told with it, without a look of
+    their own.
+    """
+    places = [0] * len(texts)
+    waiting = [(0, len(texts), 0, n)]
+    while waiting:
+        lo, hi, first, last = waiting.pop()
+        if lo == hi:
+            continue
+        if first == last:
+            places[lo:hi] = [first] * (hi - lo)
+            continue
+        middle = (lo + hi) // 2
+        place = places[middle] = bisect_left(range(n), texts[middle], first, last, key=present)
+        waiting += [(lo, middle, first, place), (middle + 1, hi, place, last)]
+    return places

@@ -13,7 +13,7 @@ from viking_rpc.errors import DeadlineExceededError, VikingError
 from viking_rpc.index.ann import AnnParameters
 from viking_rpc.index.layout import build_snapshot
 from viking_rpc.index.owners import with_owners
-from viking_rpc.index.update import NeedsLayoutError, apply_changes
+from viking_rpc.index.update import apply_changes
 from viking_rpc.store.checkpoint import DamagedCheckpointError, StaleCheckpointError
 from viking_rpc.store.derived import load_snapshot, save_snapshot
 
@@ -107,15 +107,12 @@ class AccountTree:
         return snapshot
 
     def _caught_up(self, snapshot: Snapshot) -> Snapshot | None:
-        """Return the snapshot with all that was committed after it; None when that needs a new layout."""
+        """Return the snapshot with all that was committed after it; None when only a layout can tell."""
         changes = self._database.changes_since(self._account, snapshot.revision)
         if changes is None:
             return None
-        try:
-            for change in changes:
-                snapshot = apply_changes(snapshot, change)
-        except NeedsLayoutError:
-            return None
+        for change in changes:
+            snapshot = apply_changes(snapshot, change)
         return snapshot
 
     def _laid_out(self) -> Snapshot:
@@ -160,10 +157,7 @@ class AccountTree:
             following: Snapshot | None = None
             is_first = not snapshot.n_contexts  # laid out at once, or its words would have no weights
             if not is_first and committed.revision == snapshot.revision + 1:
-                try:
-                    following = apply_changes(snapshot, committed.change_set)
-                except NeedsLayoutError:
-                    following = None
+                following = apply_changes(snapshot, committed.change_set)
             elif not is_first:
                 following = self._caught_up(snapshot)
             self.snapshot = following = following if following is not None else self._laid_out()

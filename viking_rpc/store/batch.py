@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from viking_rpc.domain.context import ContextWrite, Kind
@@ -12,7 +12,16 @@ from viking_rpc.index.records import ROOT_KEY, ChangeSet
 from viking_rpc.store import moving, refusals
 from viking_rpc.store.codec import encode_row, encode_tags, etag_of, row_id
 from viking_rpc.store.operations import Committed, Delete, Move, Operation, PurgeExpired, Touch, Upsert, named
-from viking_rpc.store.reading import Account, parse, parts, read_context, read_records, subtree_keys
+from viking_rpc.store.reading import (
+    Account,
+    Change,
+    parse,
+    parts,
+    read_context,
+    read_counts_of,
+    read_records,
+    subtree_keys,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,15 +29,6 @@ if TYPE_CHECKING:
 
 #: Entries of an account's change log that are kept; whoever is further behind scans.
 KEPT_CHANGES = 100_000
-
-
-class Change(IntEnum):
-    """What the change log says about a context; the numbers are stored."""
-
-    WRITTEN = 1
-    DELETED = 2
-    MOVED = 3
-    TOUCHED = 4
 
 
 class _Place(NamedTuple):
@@ -140,20 +140,20 @@ class Batch:
         self._directory_key.clear()
         retyped = moving.retype(self._connection, self._account.id, place.key, Uri(source), Uri(destination))
         self._change_of.update(dict.fromkeys([place.key, *retyped], Change.MOVED))
-        moving.redirect_relations(self._connection, self._account.id, move)
+        for key in moving.redirect_relations(self._connection, self._account.id, move):
+            self._change_of.setdefault(key, Change.MOVED)
         self._answered = [(key, moving.moved_uri(uri, move)) for key, uri in self._answered]
         self._answered.append((place.key, move.destination))
 
     def _touch(self, path: str, touch: Touch) -> None:
         missing = []
-        for i, uri in enumerate(touch.uris):
+        for uri, n_times in Counter(touch.uris).items():
             place = self._resolve(parse(uri))
             if place is None:
-                missing.append(refusals.missing(f"{path}[{i}]", uri))
+                missing.append(refusals.missing(f"{path}[{touch.uris.index(uri)}]", uri))
                 continue
-            self._sql("UPDATE context SET active_count = active_count + 1 WHERE id = ?", (place.key,))
+            self._sql("UPDATE context SET active_count = active_count + ? WHERE id = ?", (n_times, place.key))
             self._change_of.setdefault(place.key, Change.TOUCHED)
-            self._answered.append((place.key, uri))
         if missing and not touch.allow_missing:
             raise refusals.combined(missing)
 
@@ -296,10 +296,16 @@ class Batch:
         values = (revision, log_start, n_changes, made[Kind.DIRECTORY], made[Kind.FILE], self._n_rows, account.id)
         self._sql(query, values)
         gone = [key for key, change in self._change_of.items() if change is Change.DELETED]
-        kept = [key for key, change in self._change_of.items() if change is not Change.DELETED]
+        touched = [key for key, change in self._change_of.items() if change is Change.TOUCHED]
+        written = self._change_of.keys() - {*gone, *touched}
         return Committed(
             revision=revision,
-            change_set=ChangeSet(revision, tuple(read_records(self._connection, kept)), tuple(sorted(gone))),
+            change_set=ChangeSet(
+                revision,
+                tuple(read_records(self._connection, written)),
+                tuple(sorted(gone)),
+                read_counts_of(self._connection, touched),
+            ),
             contexts=tuple(read_context(self._connection, key, uri, self._now_us) for key, uri in self._answered),
             n_deleted=self._n_deleted,
             n_moved=self._n_moved,

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Changes whenever the arrays below, or how they are made, change.
-LAYOUT_VERSION = 2
-_TEXTS = ("names", "titles", "abstracts")
+LAYOUT_VERSION = 3
+_TEXTS = ("names", "titles", "abstracts", "relations")
 _COLUMNS = ("base_row", "digest", "key", "version", "key_order", "sorted_key", "tie_order")
 _KINDS = ("directories", "files")
 

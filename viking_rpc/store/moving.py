@@ -51,13 +51,17 @@ def retype(connection: Connection, account_id: int, key: int, source: Uri, desti
     return changed
 
 
-def redirect_relations(connection: Connection, account_id: int, move: Move) -> None:
-    """Let relations to what moved name its new place."""
+def redirect_relations(connection: Connection, account_id: int, move: Move) -> list[int]:
+    """Let relations to what moved name its new place; returns the keys of the contexts whose relations changed."""
     # "0" is the character after "/": the range holds exactly the URIs below the source.
-    query = "UPDATE relation SET uri = ? || substr(uri, ?) WHERE account_id = ? AND (uri = ? OR (uri >= ? AND uri < ?))"
+    those = "account_id = ? AND (uri = ? OR (uri >= ? AND uri < ?))"
     source = move.source
-    values = (move.destination, len(source) + 1, account_id, source, source + "/", source + "0")
-    connection.execute(query, values)
+    values = (account_id, source, source + "/", source + "0")
+    keys = connection.execute(f"SELECT DISTINCT context_id FROM relation WHERE {those}", values).fetchall()
+    query = f"UPDATE relation SET uri = ? || substr(uri, ?) WHERE {those}"
+    connection.execute(query, (move.destination, len(source) + 1, *values))
+    connection.executemany("UPDATE context SET version = version + 1 WHERE id = ?", keys)
+    return [key for (key,) in keys]
 
 
 def moved_uri(uri: str, move: Move) -> str:

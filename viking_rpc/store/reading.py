@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from viking_rpc.domain.context import Context, Kind
@@ -21,8 +22,13 @@ KEYS_PER_STATEMENT = 10_000
 #: With more changed contexts than this a whole scan is the cheaper way to catch up.
 MAX_CHANGED = 100_000
 
+_RELATIONS = """
+    (SELECT json_group_array(json_array(r.uri, r.reason))
+        FROM (SELECT uri, reason FROM relation WHERE context_id = c.id ORDER BY position) r)
+"""
+
 # A parameter named :now hides what is expired; the expired are few, so they are counted apart, by their own index.
-_CONTEXT = """
+_CONTEXT = f"""
 SELECT c.id, c.name, c.kind, c.type, c.title, c.abstract, c.tags, c.create_us, c.update_us, c.expire_us,
     c.active_count, c.version,
     CASE c.kind WHEN 1 THEN
@@ -30,15 +36,14 @@ SELECT c.id, c.name, c.kind, c.type, c.title, c.abstract, c.tags, c.create_us, c
         - (SELECT COUNT(*) FROM context k INDEXED BY context_expiry WHERE k.account_id = c.account_id
             AND k.expire_us > 0 AND k.expire_us <= :now AND k.parent_id = c.id)
     ELSE 0 END,
-    (SELECT json_group_array(json_array(r.uri, r.reason))
-        FROM (SELECT uri, reason FROM relation WHERE context_id = c.id ORDER BY position) r)
+    {_RELATIONS}
 """
 _NO_BODY = ", '', '' FROM context c "
 _BODY = ", {overview}, {content} FROM context c LEFT JOIN body b ON b.context_id = c.id "
 
-_RECORD = """
+_RECORD = f"""
 SELECT c.id, c.parent_id, c.name, c.kind, c.type, c.title, c.abstract, c.tags, c.create_us, c.update_us, c.expire_us,
-    c.active_count, c.version, r.id, r.vector, r.terms, r.term_counts
+    c.active_count, c.version, {_RELATIONS}, r.id, r.vector, r.terms, r.term_counts
 FROM context c LEFT JOIN row r ON r.id BETWEEN c.id * 4 AND c.id * 4 + 3
 """
 
@@ -50,6 +55,15 @@ WITH RECURSIVE expired (id) AS (
     UNION SELECT c.id FROM expired e JOIN context c ON c.account_id = :account AND c.parent_id = e.id
 )
 """
+
+
+class Change(IntEnum):
+    """What the change log says about a context; the numbers are stored, a touch has the greatest."""
+
+    WRITTEN = 1
+    DELETED = 2
+    MOVED = 3
+    TOUCHED = 4
 
 
 class Account(NamedTuple):
@@ -130,6 +144,12 @@ def read_records(connection: Connection, keys: Iterable[int]) -> list[NodeRecord
     return found
 
 
+def read_counts_of(connection: Connection, keys: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """Return (key, active count) of those keys that exist."""
+    query = "SELECT c.id, c.active_count FROM json_each(?) j JOIN context c ON c.id = j.value"
+    return tuple(found for part in parts(keys) for found in connection.execute(query, (part,)))
+
+
 def scan_records(connection: Connection, account_id: int) -> Generator[NodeRecord, None, None]:
     """Yield every context of an account in the order of keys, from one pass over two b-trees that share that order."""
     query = _RECORD + "WHERE c.account_id = ? ORDER BY c.id, r.id"
@@ -152,13 +172,15 @@ def read_changes(connection: Connection, account: Account, revision: int) -> Cha
     """Return what changed after a revision as one change set, None when only a scan can tell."""
     if not account.log_start <= revision <= account.revision:
         return None
-    query = "SELECT DISTINCT context_id FROM change WHERE account_id = ? AND revision > ? LIMIT ?"
-    keys = [key for (key,) in connection.execute(query, (account.id, revision, MAX_CHANGED + 1))]
-    if len(keys) > MAX_CHANGED:
+    query = "SELECT context_id, MIN(op) FROM change WHERE account_id = ? AND revision > ? GROUP BY context_id LIMIT ?"
+    op_of = dict(connection.execute(query, (account.id, revision, MAX_CHANGED + 1)).fetchall())
+    if len(op_of) > MAX_CHANGED:
         return None
+    keys = [key for key, op in op_of.items() if op != Change.TOUCHED]
     records = read_records(connection, keys)
     gone = set(keys).difference(record.key for record in records)
-    return ChangeSet(account.revision, tuple(records), tuple(sorted(gone)))
+    touched = read_counts_of(connection, op_of.keys() - keys)
+    return ChangeSet(account.revision, tuple(records), tuple(sorted(gone)), touched)
 
 
 def read_source_hashes(connection: Connection, account_id: int, key: int, uri: str, now_us: int) -> dict[str, str]:
@@ -254,8 +276,8 @@ def _records(rows: Iterable[Sequence[Any]]) -> Generator[NodeRecord, None, None]
         if last is not None and line[0] != last[0]:
             yield _record(last, tuple(found))
             found = []
-        if line[13] is not None:
-            found.append(decode_row(*line[13:]))
+        if line[14] is not None:
+            found.append(decode_row(*line[14:]))
         last = line
     if last is not None:
         yield _record(last, tuple(found))
@@ -263,6 +285,7 @@ def _records(rows: Iterable[Sequence[Any]]) -> Generator[NodeRecord, None, None]
 
 def _record(line: Sequence[Any], rows: tuple[Row, ...]) -> NodeRecord:
     key, parent, name, kind, type_, title, abstract, tags, created, updated, expires, count, version = line[:13]
+    relations = line[13]
     return NodeRecord(
         key=key,
         parent_key=parent,
@@ -277,6 +300,7 @@ def _record(line: Sequence[Any], rows: tuple[Row, ...]) -> NodeRecord:
         expire_us=expires,
         active_count=count,
         version=version,
+        relations=() if relations == "[]" else decode_relations(json.loads(relations)),
         rows=rows,
     )
 
