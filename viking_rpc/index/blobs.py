@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from viking_rpc.index.layered import Layered
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -25,7 +27,7 @@ class Texts:
 
     data: NDArray[np.uint8]
     offset: NDArray[np.int64]
-    extra: Mapping[int, bytes] = field(default_factory=dict)
+    extra: Layered[int, bytes] = field(default_factory=Layered)
     #: Views of the two arrays that give Python values: several times faster for one text than numpy scalars.
     _bytes: memoryview = field(init=False, repr=False)
     _offsets: memoryview = field(init=False, repr=False)
@@ -61,4 +63,4 @@ class Texts:
 
     def updated(self, changes: Mapping[int, bytes]) -> Texts:
         """Return the texts with some of them set anew."""
-        return replace(self, extra={**self.extra, **changes}) if changes else self
+        return replace(self, extra=self.extra.updated(changes)) if changes else self

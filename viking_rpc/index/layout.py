@@ -12,7 +12,7 @@ from viking_kernels.arrays import Rows, Tree, frozen
 from viking_rpc.domain.context import ContextType, Kind
 from viking_rpc.domain.uri import SCHEME
 from viking_rpc.index.blobs import Texts
-from viking_rpc.index.growing import Growing, RowBuffers
+from viking_rpc.index.growing import RowBuffers
 from viking_rpc.index.lexicon import build_postings, build_vocabulary, digest_terms, mean_lengths, weigh
 from viking_rpc.index.records import ROOT_KEY, NodeRecord, encode_relations
 from viking_rpc.index.snapshot import Snapshot
@@ -60,7 +60,7 @@ def build_snapshot(records: Iterable[NodeRecord], *, revision: int, dimensions: 
     by_uri = _uri_order(ordered, parent)
     tie = np.empty(n, np.int64)
     tie[by_uri] = np.arange(1, n + 1, dtype=np.int64) * TIE_STEP
-    buffers = RowBuffers(Growing.of(vectors), Growing.of(lists.term_id), Growing.of(lists.weight))
+    buffers = RowBuffers.of(vectors, lists.term_id, lists.weight)
     tree = Tree(
         parent=frozen(parent),
         child_lo=frozen(child_lo),

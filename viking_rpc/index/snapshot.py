@@ -10,6 +10,7 @@ import numpy as np
 from viking_kernels.arrays import Postings, Rows, Tree
 from viking_rpc.domain.identity import Identity
 from viking_rpc.domain.uri import SCHEME, Uri
+from viking_rpc.index.layered import Layered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -76,8 +77,8 @@ class Snapshot:
     sorted_key: NDArray[np.int64]
     tie_order: NDArray[np.int32]
     buffers: RowBuffers
-    node_of_fresh: Mapping[tuple[int, str], int] = field(default_factory=dict)
-    node_of_fresh_key: Mapping[int, int] = field(default_factory=dict)
+    node_of_fresh: Layered[tuple[int, str], int] = field(default_factory=Layered)
+    node_of_fresh_key: Layered[int, int] = field(default_factory=Layered)
     replaced: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     owners: tuple[Owner, ...] = ()
     has_expiry: bool = False
@@ -123,11 +124,11 @@ class Snapshot:
             found = self.memo["columns"] = Tree(*(memoryview(column) for column in self.tree))  # type: ignore[arg-type]
         return found  # type: ignore[return-value]
 
-    def with_counts(self, revision: int, active_count: NDArray[np.int32]) -> Snapshot:
+    def with_counts(self, revision: int, active_count: NDArray[np.int32], buffers: RowBuffers) -> Snapshot:
         """Return the snapshot with other active counts, and with all that it remembers of its shape."""
         memo = {key: value for key, value in list(self.memo.items()) if not _has_counts(key)}
         tree = self.tree._replace(active_count=active_count)
-        return replace(self, revision=revision, tree=tree, memo=memo)
+        return replace(self, revision=revision, tree=tree, buffers=buffers, memo=memo)
 
     def remember(self, key: object, value: object) -> None:
         """Keep a derived value for later queries; the memory of a snapshot is bounded."""

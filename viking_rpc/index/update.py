@@ -1,4 +1,4 @@
-"""Applies one committed batch to a snapshot: new nodes and rows are appended, small columns copied, the rest is shared.
+"""Applies committed changes to a snapshot: new nodes and rows are appended, changed columns copied, the rest is shared.
 
 Fresh nodes and rows are exact at once (kernels read them beside the base); `index.layout` folds them in later. One
 thing waits for it: a directory's fresh row holds its own terms only, and a directory above fresh files does not hold
@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from viking_kernels.arrays import Rows, Tree, frozen
+from viking_kernels.arrays import Rows, frozen
 from viking_rpc.domain.context import Kind
 from viking_rpc.domain.uri import SCHEME
+from viking_rpc.index.growing import Column, Growing
 from viking_rpc.index.layout import TIE_STEP, tag_lists
 from viking_rpc.index.lexicon import count_rows, digest_terms, weigh
 from viking_rpc.index.records import encode_relations
@@ -43,13 +44,20 @@ _FACTS = (
 _TEXTS = ("names", "titles", "abstracts", "relations")
 
 
+#: What a column holds for a node that nobody has written yet, where that is not 0.
+_FILL = {"parent": -1, "fresh_head": -1, "fresh_next": -1}
+
+
 def apply_changes(snapshot: Snapshot, changes: ChangeSet) -> Snapshot:
     """Return the snapshot with a batch applied; the given one stays as it is."""
     if changes.upserted or changes.deleted_keys:
         return _Update(snapshot).run(changes)
-    active_count = snapshot.tree.active_count.copy()
-    _set_counts(active_count, snapshot, changes, {})
-    return snapshot.with_counts(changes.revision, frozen(active_count))
+    buffers = snapshot.buffers
+    counts = Column(snapshot.tree.active_count, buffers.columns.get("active_count"), 0)
+    _set_counts(counts, snapshot, changes, {})
+    active_count, growing = counts.finish()
+    buffers = replace(buffers, columns={**buffers.columns, "active_count": growing})
+    return snapshot.with_counts(changes.revision, active_count, buffers)
 
 
 class _Update:
@@ -57,17 +65,19 @@ class _Update:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.old = snapshot
-        self.node_of_fresh = dict(snapshot.node_of_fresh)
-        self.node_of_fresh_key = dict(snapshot.node_of_fresh_key)
+        self.columns: dict[str, Column] = {}
+        self.buffers = dict(snapshot.buffers.columns)
+        self.fresh: dict[tuple[int, str], int] = {}
+        self.fresh_keys: dict[int, int] = {}
         self.texts: dict[str, dict[int, bytes]] = {name: {} for name in _TEXTS}
         self.source_of: dict[int, int] = {}  # a node that moved: where it was
         self.copied_rows = np.empty(0, np.int64)
         self.copied_row_nodes = np.empty(0, np.int32)
         self.new_rows: list[Row] = []
         self.new_row_nodes: list[int] = []
-        self.tag_ids = dict(snapshot.tag_ids)
+        self.tag_ids = snapshot.tag_ids
         self.n_replaced_rows = snapshot.n_replaced_rows
-        self.replaced = set(snapshot.replaced.tolist())
+        self.replaced: set[int] = set()
 
     def run(self, changes: ChangeSet) -> Snapshot:
         old = self.old
@@ -77,41 +87,46 @@ class _Update:
         known = {record.key: old.node_of_key(record.key) for record in changes.upserted}
         known |= {key: old.n_nodes + i for i, key in enumerate(place_of)}
         added = list(range(old.n_nodes, old.n_nodes + len(place_of)))
-        tree, key, version = self._grow(len(added))
-        self._copy(tree, version, left, [known[int(old.key[node])] for node in left])
-        tree["is_gone"][[*gone, *left]] = 1
+        self._grow(len(added))
+        self._copy(left, [known[int(old.key[node])] for node in left])
+        for node in (*gone, *left):
+            self.columns["is_gone"][node] = 1
         for node_key, (parent_key, name) in place_of.items():
-            self._link(tree, key, known, node_key, parent_key, name)
+            self._link(known, node_key, parent_key, name)
         for record in changes.upserted:
-            self._write(tree, version, record, known[record.key])
-        self._set_tags(tree, changes, known)
-        _set_counts(tree["active_count"], old, changes, known)
-        tie_order = self._set_ties(tree, added)
-        vocabulary, rows = self._append_rows()
-        parts = [old.digest, old.digest[self.copied_rows], digest_terms(self.new_rows)]
+            self._write(record, known[record.key])
+        tag_id = self._set_tags(changes, known)
+        _set_counts(self.columns["active_count"], old, changes, known)
+        tie_order = self._set_ties(added)
+        vocabulary, rows, digest = self._append_rows()
+        columns = {}
+        for name, column in self.columns.items():
+            columns[name], self.buffers[name] = column.finish()
+        key, version = columns.pop("key"), columns.pop("version")
         n_made = len(added) - len(left)
         return replace(
             old,
             revision=changes.revision,
-            tree=Tree(**{name: frozen(column) for name, column in tree.items()}),
+            tree=old.tree._replace(tag_id=tag_id, **columns),
             rows=rows,
-            digest=frozen(np.concatenate(parts)) if len(rows.node) > old.n_rows else old.digest,
-            key=frozen(key),
-            version=frozen(version),
+            digest=digest,
+            key=key,
+            version=version,
             names=old.names.updated(self.texts["names"]),
             titles=old.titles.updated(self.texts["titles"]),
             abstracts=old.abstracts.updated(self.texts["abstracts"]),
             relations=old.relations.updated(self.texts["relations"]),
             tag_ids=self.tag_ids,
             vocabulary=vocabulary,
-            tie_order=frozen(tie_order),
-            node_of_fresh=self.node_of_fresh,
-            node_of_fresh_key=self.node_of_fresh_key,
+            tie_order=tie_order,
+            buffers=replace(old.buffers, columns=self.buffers),
+            node_of_fresh=old.node_of_fresh.updated(self.fresh),
+            node_of_fresh_key=old.node_of_fresh_key.updated(self.fresh_keys),
             has_expiry=old.has_expiry or any(r.expire_us for r in changes.upserted),
             n_gone=old.n_gone + len(gone) + len(left),
             n_contexts=old.n_contexts + n_made - len(gone),
             n_replaced_rows=self.n_replaced_rows,
-            replaced=frozen(np.array(sorted(self.replaced), np.int32)),
+            replaced=_with_all(old.replaced, self.replaced),
             memo={},
         )
 
@@ -154,71 +169,70 @@ class _Update:
             ordered |= {above: place_of[above] for above in reversed(chain)}
         return ordered
 
-    def _grow(self, n_added: int) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
-        """Return writable copies of the columns with room for the added nodes; `child_lo` and `tag_id` stay."""
-        tree = {}
-        for name, column in self.old.tree._asdict().items():
-            if name in ("child_lo", "tag_id"):
-                tree[name] = column
-            else:
-                fill = -1 if name in ("parent", "fresh_head", "fresh_next") else 0
-                tree[name] = np.concatenate([column, np.full(n_added, fill, column.dtype)])
-        zeros = np.zeros(n_added, np.int64)
-        return tree, np.concatenate([self.old.key, zeros]), np.concatenate([self.old.version, zeros])
+    def _grow(self, n_added: int) -> None:
+        """Make room for the added nodes in every column that is indexed by node; `child_lo` stays."""
+        old = self.old
+        for name, column in (*old.tree._asdict().items(), ("key", old.key), ("version", old.version)):
+            if name not in ("child_lo", "tag_id"):
+                self.columns[name] = Column(column, self.buffers.get(name), n_added, _FILL.get(name, 0))
 
-    def _copy(self, tree: dict[str, np.ndarray], version: np.ndarray, left: list[int], nodes: list[int]) -> None:
+    def _append(self, name: str, column: np.ndarray, entries: np.ndarray) -> np.ndarray:
+        """Return a column with entries at its end, which is all that ever happens to it."""
+        growing = self.buffers.get(name)
+        if growing is None:
+            growing = self.buffers[name] = Growing.of(column)
+        return growing.append(entries, len(column))
+
+    def _copy(self, left: list[int], nodes: list[int]) -> None:
         """Give the nodes that moved what they had where they were; their rows are copied, in the same order."""
         if not left:
             return
-        old = self.old
+        old, columns = self.old, self.columns
         for name in _FACTS:
-            tree[name][nodes] = tree[name][left]
-        version[nodes] = version[left]
+            columns[name].set_added(nodes, getattr(old.tree, name)[left])
+        columns["version"].set_added(nodes, old.version[left])
         for name in ("titles", "abstracts", "relations"):
             texts: Texts = getattr(old, name)
             self.texts[name].update((node, texts.get_bytes(source)) for node, source in zip(nodes, left, strict=True))
         self.source_of.update(zip(nodes, left, strict=True))
         lo, hi = old.tree.row_lo[left], old.tree.row_hi[left]
         end = old.n_rows + np.cumsum(hi - lo)
-        tree["row_lo"][nodes], tree["row_hi"][nodes] = end - (hi - lo), end
+        columns["row_lo"].set_added(nodes, end - (hi - lo))
+        columns["row_hi"].set_added(nodes, end)
         self.copied_rows = np.concatenate([np.arange(i, j) for i, j in zip(lo, hi, strict=True)])
         self.copied_row_nodes = np.repeat(np.array(nodes, np.int32), hi - lo)
 
-    def _link(
-        self,
-        tree: dict[str, np.ndarray],
-        keys: np.ndarray,
-        known: dict[int, int],
-        key: int,
-        parent_key: int,
-        name: str,
-    ) -> None:
+    def _link(self, known: dict[int, int], key: int, parent_key: int, name: str) -> None:
         """Hang a new node into its parent's chain; parents come first."""
+        tree = self.columns
         node = known[key]
         parent = known.get(parent_key, -1)
         if parent < 0:
             parent = self.old.node_of_key(parent_key) if parent_key else ROOT
-        keys[node] = key
+        tree["key"][node] = key
         tree["parent"][node] = parent
         tree["depth"][node] = tree["depth"][parent] + 1
         tree["fresh_next"][node] = tree["fresh_head"][parent]
         tree["fresh_head"][parent] = node
-        self.node_of_fresh[parent, name] = node
-        self.node_of_fresh_key[key] = node
+        self.fresh[parent, name] = node
+        self.fresh_keys[key] = node
         self.texts["names"][node] = name.encode()
 
-    def _write(self, tree: dict[str, np.ndarray], version: np.ndarray, record: NodeRecord, node: int) -> None:
+    def _write(self, record: NodeRecord, node: int) -> None:
         """Set what a record says of its node, and append its rows when they changed."""
+        tree = self.columns
         tree["is_directory"][node] = record.kind == Kind.DIRECTORY
         tree["type"][node] = record.type
         tree["create_us"][node] = record.create_us
         tree["update_us"][node] = record.update_us
         tree["expire_us"][node] = record.expire_us
         tree["active_count"][node] = record.active_count
-        version[node] = record.version
-        self.texts["titles"][node] = record.title.encode()
-        self.texts["abstracts"][node] = record.abstract.encode()
-        self.texts["relations"][node] = encode_relations(record.relations)
+        tree["version"][node] = record.version
+        written = (record.title.encode(), record.abstract.encode(), encode_relations(record.relations))
+        for name, text in zip(("titles", "abstracts", "relations"), written, strict=True):
+            texts: Texts = getattr(self.old, name)
+            if node >= self.old.n_nodes or texts.get_bytes(node) != text:
+                self.texts[name][node] = text
         rows = sorted(record.rows, key=lambda row: row.level)
         source = self.source_of.get(node, node)
         if source < self.old.n_nodes:
@@ -244,18 +258,28 @@ class _Update:
             old.level[i] == row.level and np.array_equal(old.vectors[i], row.vector) for i, row in enumerate(rows, lo)
         )
 
-    def _set_tags(self, tree: dict[str, np.ndarray], changes: ChangeSet, known: dict[int, int]) -> None:
-        """Append the tag lists of the written nodes."""
-        lo, ids = tag_lists([record.tags for record in changes.upserted], self.tag_ids)
-        first = len(self.old.tree.tag_id)
-        for i, record in enumerate(changes.upserted):
-            tree["tag_lo"][known[record.key]] = first + lo[i]
-            tree["tag_hi"][known[record.key]] = first + lo[i + 1]
-        tree["tag_id"] = np.concatenate([self.old.tree.tag_id, ids])
-
-    def _set_ties(self, tree: dict[str, np.ndarray], added: list[int]) -> np.ndarray:
-        """Give the added nodes their places in the order of URIs; return that order."""
+    def _set_tags(self, changes: ChangeSet, known: dict[int, int]) -> np.ndarray:
+        """Append the tag lists of the nodes whose tags changed; return all of them."""
         old = self.old
+        if any(pair not in self.tag_ids for record in changes.upserted for pair in record.tags.items()):
+            self.tag_ids = dict(self.tag_ids)
+        lo, ids = tag_lists([record.tags for record in changes.upserted], self.tag_ids)  # type: ignore[arg-type]
+        first = len(old.tree.tag_id)
+        for i, record in enumerate(changes.upserted):
+            node = known[record.key]
+            if node < old.n_nodes:
+                tags = old.tree.tag_id[old.tree.tag_lo[node] : old.tree.tag_hi[node]]
+                if np.array_equal(tags, ids[lo[i] : lo[i + 1]]):
+                    continue
+            self.columns["tag_lo"][node] = first + int(lo[i])
+            self.columns["tag_hi"][node] = first + int(lo[i + 1])
+        return self._append("tag_id", old.tree.tag_id, ids)
+
+    def _set_ties(self, added: list[int]) -> np.ndarray:
+        """Give the added nodes their places in the order of URIs; return that order."""
+        old, tree = self.old, self.columns
+        if not added:
+            return old.tie_order
         uris: dict[int, str] = {}
         for node in added:  # parents come first
             parent = int(tree["parent"][node])
@@ -265,60 +289,56 @@ class _Update:
         before = old.tie_order
         ranked = sorted(added, key=uris.__getitem__)
         places = _places_among([uris[node] for node in ranked], lambda i: old.uri(int(before[i])), len(before))
-        order = np.insert(before, places, ranked)
+        order = _inserted(before, places, ranked)
         for place, group in groupby(range(len(ranked)), key=places.__getitem__):
             nodes = [ranked[i] for i in group]
             left = int(old.tree.tie[before[place - 1]])
             right = int(old.tree.tie[before[place]]) if place < len(before) else left + TIE_STEP * (len(nodes) + 1)
             step = (right - left) // (len(nodes) + 1)
             if step == 0:  # no place left here: all get new ones
-                tree["tie"][order] = np.arange(1, len(order) + 1, dtype=np.int64) * TIE_STEP
+                tree["tie"].set_all(order, np.arange(1, len(order) + 1, dtype=np.int64) * TIE_STEP)
                 break
-            tree["tie"][nodes] = left + step * np.arange(1, len(nodes) + 1)
+            tree["tie"].set_added(nodes, left + step * np.arange(1, len(nodes) + 1))
         return order
 
-    def _append_rows(self) -> tuple[Vocabulary, Rows]:
-        """Return the vocabulary and the rows with the copied ones, then the new ones, at their end."""
-        old, copied = self.old.rows, self.copied_rows
+    def _append_rows(self) -> tuple[Vocabulary, Rows, np.ndarray]:
+        """Return vocabulary, rows and digests with what is copied, then what is new, at their end."""
+        snapshot, old, copied = self.old, self.old.rows, self.copied_rows
         if not self.new_rows and not len(copied):
-            return self.old.vocabulary, old
-        vocabulary = self.old.vocabulary
-        first = len(old.term_id)
-        buffers = self.old.buffers
-        parts: list[list[np.ndarray]] = [
-            [old.level[copied]],
-            [self.copied_row_nodes],
-            [old.term_lo[copied]],
-            [old.term_hi[copied]],
-        ]
-        vectors = [old.vectors[copied]]
-        term_id, term_weight = old.term_id, old.term_weight
+            return snapshot.vocabulary, old, snapshot.digest
+        vocabulary, buffers, first = snapshot.vocabulary, snapshot.buffers, len(old.term_id)
+        level, node, term_lo, term_hi = (
+            old.level[copied],
+            self.copied_row_nodes,
+            old.term_lo[copied],
+            old.term_hi[copied],
+        )
+        vectors, term_id, term_weight = old.vectors[copied], old.term_id, old.term_weight
         if self.new_rows:
             vocabulary = vocabulary.learn(np.concatenate([row.terms for row in self.new_rows]))
-            level = np.array([row.level for row in self.new_rows], np.uint8)
-            lists = weigh(count_rows(self.new_rows, vocabulary), level, vocabulary.mean_length)
-            made = (level, np.array(self.new_row_nodes, np.int32), first + lists.offset[:-1], first + lists.offset[1:])
-            for part, column in zip(parts, made, strict=True):
-                part.append(column)
-            vectors.append(np.stack([row.vector for row in self.new_rows]))
+            new_level = np.array([row.level for row in self.new_rows], np.uint8)
+            lists = weigh(count_rows(self.new_rows, vocabulary), new_level, vocabulary.mean_length)
+            level = np.concatenate([level, new_level])
+            node = np.concatenate([node, np.array(self.new_row_nodes, np.int32)])
+            term_lo = np.concatenate([term_lo, first + lists.offset[:-1]])
+            term_hi = np.concatenate([term_hi, first + lists.offset[1:]])
+            vectors = np.concatenate([vectors, np.stack([row.vector for row in self.new_rows])])
             term_id = buffers.term_id.append(lists.term_id, first)
             term_weight = buffers.term_weight.append(lists.weight, first)
-        columns = (old.level, old.node, old.term_lo, old.term_hi)
-        level, node, term_lo, term_hi = (
-            frozen(np.concatenate([column, *part])) for column, part in zip(columns, parts, strict=True)
-        )
-        return vocabulary, Rows(
-            vectors=buffers.vectors.append(np.concatenate(vectors), self.old.n_rows),
-            level=level,
-            node=node,
-            term_lo=term_lo,
-            term_hi=term_hi,
+        rows = Rows(
+            vectors=buffers.vectors.append(vectors, snapshot.n_rows),
+            level=self._append("row_level", old.level, level),
+            node=self._append("row_node", old.node, node),
+            term_lo=self._append("term_lo", old.term_lo, term_lo),
+            term_hi=self._append("term_hi", old.term_hi, term_hi),
             term_id=term_id,
             term_weight=term_weight,
         )
+        made = np.concatenate([snapshot.digest[copied], digest_terms(self.new_rows)])
+        return vocabulary, rows, self._append("digest", snapshot.digest, made)
 
 
-def _set_counts(active_count: np.ndarray, old: Snapshot, changes: ChangeSet, known: Mapping[int, int]) -> None:
+def _set_counts(active_count: Column, old: Snapshot, changes: ChangeSet, known: Mapping[int, int]) -> None:
     """Set the counts of what was touched."""
     for key, count in changes.touched:
         node = known.get(key, -1)
@@ -344,3 +364,20 @@ def _places_among(texts: Sequence[str], present: Callable[[int], str], n: int) -
         place = places[middle] = bisect_left(range(n), texts[middle], first, last, key=present)
         waiting += [(lo, middle, first, place), (middle + 1, hi, place, last)]
     return places
+
+
+def _inserted(before: np.ndarray, places: list[int], entries: list[int]) -> np.ndarray:
+    """Return the array with entry i put before `places[i]`, which ascend; one copy, where `np.insert` makes several."""
+    after = np.empty(len(before) + len(entries), before.dtype)
+    lo = 0
+    for i, (place, entry) in enumerate(zip(places, entries, strict=True)):
+        after[lo + i : place + i] = before[lo:place]
+        after[place + i] = entry
+        lo = place
+    after[lo + len(entries) :] = before[lo:]
+    return frozen(after)
+
+
+def _with_all(nodes: np.ndarray, more: set[int]) -> np.ndarray:
+    """Return ascending nodes with some more."""
+    return frozen(np.union1d(nodes, np.array(sorted(more), np.int32))) if more else nodes

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from viking_rpc.index.layered import Layered
 
+if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
@@ -30,7 +30,7 @@ class Vocabulary:
     n_rows_of_term: NDArray[np.int32]
     n_rows: int
     mean_length: NDArray[np.float32]
-    extra: Mapping[int, int] = field(default_factory=dict)
+    extra: Layered[int, int] = field(default_factory=Layered)
 
     def __len__(self) -> int:
         """Return the number of terms, fresh ones included."""
@@ -69,7 +69,6 @@ class Vocabulary:
         unknown = hashes[self.ids_of(hashes) < 0]
         if not len(unknown):
             return self
-        extra = dict(self.extra)
-        for value in np.unique(unknown):
-            extra[int(value)] = len(self.hashes) + len(extra)
-        return replace(self, extra=extra)
+        first = len(self)
+        learned = {value: first + i for i, value in enumerate(np.unique(unknown).tolist())}
+        return replace(self, extra=self.extra.updated(learned))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from viking_kernels.arrays import Postings, Rows, Tree
 from viking_rpc.index.ann import AnnIndex, AnnParameters
 from viking_rpc.index.blobs import Texts
-from viking_rpc.index.growing import Growing, RowBuffers
+from viking_rpc.index.growing import RowBuffers
 from viking_rpc.index.lexicon import K1, B
 from viking_rpc.index.owners import Owner
 from viking_rpc.index.snapshot import Snapshot
@@ -120,7 +120,7 @@ def load_snapshot(
             facts["n_rows"],
             arrays["vocabulary-mean_length"],
         ),
-        buffers=RowBuffers(Growing.of(rows.vectors), Growing.of(rows.term_id), Growing.of(rows.term_weight)),
+        buffers=RowBuffers.of(rows.vectors, rows.term_id, rows.term_weight),
         owners=owners,
         has_expiry=facts["has_expiry"],
         n_contexts=facts["n_contexts"],
