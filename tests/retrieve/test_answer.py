@@ -140,10 +140,11 @@ def test_a_vector_of_another_length_names_both() -> None:
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-def test_a_query_vector_may_have_any_length(mode: Mode) -> None:
+@pytest.mark.parametrize("length", [8, 0.1, 1e30, 1e-30])
+def test_a_query_vector_may_have_any_length(mode: Mode, length: float) -> None:
     snapshot = account({"a.md": file(0.75), "b.md": file(0.25)})
-    long = Query(vector=np.array([8, 0, 0, 0, 0], np.float32))
-    assert run(snapshot, query=long, mode=mode).ranking == run(snapshot, mode=mode).ranking
+    query = Query(vector=np.array([length, 0, 0, 0, 0], np.float32))
+    assert run(snapshot, query=query, mode=mode).ranking == run(snapshot, mode=mode).ranking
 
 
 def test_a_stored_zero_vector_scores_zero() -> None:

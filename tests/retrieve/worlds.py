@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING
@@ -15,12 +16,15 @@ from viking_rpc.domain.query import Query, RetrieveRequest
 from viking_rpc.domain.uri import SCHEME
 from viking_rpc.index.layout import build_snapshot
 from viking_rpc.index.records import ChangeSet, NodeRecord
+from viking_rpc.index.text import hash_terms
 from viking_rpc.index.update import apply_changes
 from viking_rpc.retrieve.retriever import Retrieval, SearchSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
+
+    from numpy.typing import NDArray
 
     from tests.oracle.model import Context, Path, World
     from viking_rpc.domain.trace import RetrieveResult
@@ -31,6 +35,7 @@ OPERATOR = Identity(user="", role=Role.ROOT)
 NO_TERMS = (np.empty(0, np.uint64), np.empty(0, np.float32))
 #: The axis whose products are exact: an own score is the vector's first value.
 AXIS = np.eye(1, DIM, dtype=np.float32)[0]
+WORDS = ("apple", "pear", "plum", "fig", "quince", "ERR-4711", "medlar", "sloe")
 _TOPS = (("resources",), ("agent", "skills"), ("user", "me"), ("user", "me", "sessions"), ("user", "you"))
 
 
@@ -57,8 +62,18 @@ def vector_row(level: int, vector: Iterable[float]) -> Row:
     return Row(Level(level), np.array(list(vector), np.float32), *NO_TERMS)
 
 
-def record_of(key: int, parent_key: int, path: Path, context: Context) -> NodeRecord:
+def wordy(row: Row, path: Path) -> Row:
+    """Give a row words that its path decides."""
+    random = Random(f"{row.level} {path}")
+    counts = Counter(random.choice(WORDS) for _ in range(random.randrange(6)))
+    terms = sorted((int(hash_terms([word])[0]), count) for word, count in counts.items())
+    hashes = np.array([term for term, _ in terms], np.uint64)
+    return replace(row, terms=hashes, term_counts=np.array([count for _, count in terms], np.float32))
+
+
+def record_of(key: int, parent_key: int, path: Path, context: Context, *, has_words: bool = False) -> NodeRecord:
     """Make the record of a context."""
+    rows = [vector_row(row.level, row.vector) for row in context.rows]
     return NodeRecord(
         key,
         parent_key,
@@ -72,22 +87,26 @@ def record_of(key: int, parent_key: int, path: Path, context: Context) -> NodeRe
         update_us=context.update_us,
         expire_us=context.expire_us,
         active_count=context.active_count,
-        rows=tuple(vector_row(row.level, row.vector) for row in context.rows),
+        rows=tuple(wordy(row, path) if has_words else row for row in rows),
     )
 
 
-def records_of(world: World, keys: Mapping[Path, int]) -> list[NodeRecord]:
+def records_of(world: World, keys: Mapping[Path, int], *, has_words: bool = False) -> list[NodeRecord]:
     """Make the records of all contexts of an account."""
-    return [record_of(keys[path], keys.get(path[:-1], 0), path, context) for path, context in world.items() if path]
+    return [
+        record_of(keys[path], keys.get(path[:-1], 0), path, context, has_words=has_words)
+        for path, context in world.items()
+        if path
+    ]
 
 
-def lay_out(world: World) -> Snapshot:
+def lay_out(world: World, *, has_words: bool = False) -> Snapshot:
     """Build an account's snapshot at once."""
     keys = {path: key for key, path in enumerate(sorted(world))}
-    return build_snapshot(records_of(world, keys), revision=1, dimensions=DIM)
+    return build_snapshot(records_of(world, keys, has_words=has_words), revision=1, dimensions=DIM)
 
 
-def grow(seed: int, world: World) -> Snapshot:
+def grow(seed: int, world: World, *, has_words: bool = False) -> Snapshot:
     """Build the same snapshot in steps: some contexts come later, some with other rows first, some go again."""
     random = Random(seed)
     shuffled = sorted(world)
@@ -97,7 +116,7 @@ def grow(seed: int, world: World) -> Snapshot:
     late = {path for path in world if any(path[:length] in late for length in range(1, len(path) + 1))}
     wrong = {path for path in world if path and path not in late and random.random() < 0.2}
     gone = [path for path, context in world.items() if path and context.is_directory and random.random() < 0.1]
-    records = {record.key: record for record in records_of(world, keys)}
+    records = {record.key: record for record in records_of(world, keys, has_words=has_words)}
     first = []
     for path in world:
         if path and path not in late:
@@ -146,12 +165,14 @@ def run(
     settings: SearchSettings | None = None,
     max_rounds: int = 64,
     now_us: int = NOW_US,
+    vector: NDArray[np.float32] | None = None,
     **fields: Any,
 ) -> Answered:
-    """Run a request to its end; `fields` make one that asks along the axis."""
+    """Run a request to its end; `fields` make one that asks along the axis; `vector` is its text, embedded."""
     if request is None:
         request = RetrieveRequest(query=fields.pop("query", None) or Query(vector=AXIS), **fields)
-    retrieval = Retrieval(snapshot, request, identity, vector=request.query.vector, now_us=now_us, settings=settings)
+    asked = request.query.vector if vector is None else vector
+    retrieval = Retrieval(snapshot, request, identity, vector=asked, now_us=now_us, settings=settings)
     while not retrieval.advance(max_rounds):
         pass
     return Answered(retrieval, retrieval.result())

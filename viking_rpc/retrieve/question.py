@@ -55,9 +55,10 @@ def make_question(
         )
     else:
         vector = np.asarray(vector, np.float32)
-        length = math.sqrt(float(vector @ vector))
+        wide = vector.astype(np.float64)  # float32 does not hold the squares of all that it holds
+        length = math.sqrt(float(wide @ wide))
         if length > 0 and abs(length - 1) > _UNIT_TOLERANCE:
-            vector = vector / np.float32(length)
+            vector = (wide / length).astype(np.float32)
     words = sorted(set(terms(text))) if text and (lexical_weight or directory_lexical_weight) else []
     if not words:
         return Question(frozen(vector), _NO_TERMS, _NO_WEIGHTS, 0.0, 0.0, 0.0)
