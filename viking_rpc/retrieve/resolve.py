@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from viking_rpc.domain.uri import Uri
     from viking_rpc.index.snapshot import Snapshot
 
-_TOP_DEPTH = 2  # a scope, or a user's home: these may be empty without being a mistake of the caller's
+#: Directories that the rules of URIs name; they may be empty without being a mistake of the caller's.
+_NAMED_IN_HOME = frozenset({"memories", "resources", "skills", "peers", "sessions", "privacy"})
 
 
 def resolve_place(
@@ -76,12 +77,41 @@ def vector_of(snapshot: Snapshot, text: str, identity: Identity, now_us: int) ->
     raise InvalidArgumentError.of([Violation("query.like_uri", f"{text} has no vector", "NO_VECTOR")])
 
 
+def target_abstract(snapshot: Snapshot, targets: Sequence[str], identity: Identity, now_us: int) -> str:
+    """Return the abstract of the first target; empty where there is none, or where the caller may not read it.
+
+    Targets above what a caller may read, such as the root, stand for the caller's own roots and tell nothing.
+
+    Raises:
+        InvalidArgumentError: all targets that are none.
+        NotFoundError: all targets that do not exist.
+    """
+    uris, violations = check_targets(targets, identity, now_us)
+    if violations:
+        raise InvalidArgumentError.of(violations)
+    _require(snapshot, uris, now_us)
+    if not uris or uris[0].is_root or not readable_roots(identity).contains(uris[0]):
+        return ""
+    node = _find(snapshot, uris[0], now_us)
+    return snapshot.abstracts.get(node) if node >= 0 else ""
+
+
 def _require(snapshot: Snapshot, targets: Sequence[Uri], now_us: int) -> None:
     """Refuse targets that do not exist; the tops of the tree may be empty."""
-    missing = [str(uri) for uri in targets if len(uri.segments) > _TOP_DEPTH and _find(snapshot, uri, now_us) < 0]
+    missing = [str(uri) for uri in targets if not _is_named(uri) and _find(snapshot, uri, now_us) < 0]
     if missing:
         what = ", ".join(missing)
         raise NotFoundError("CONTEXT_NOT_FOUND", f"no such target: {what}", {"uris": what})
+
+
+def _is_named(uri: Uri) -> bool:
+    """Return whether a URI is a scope, a user's home, or one of the directories that these have by rule."""
+    match uri.segments:
+        case () | (_,) | ("agent", "skills") | ("user", _):
+            return True
+        case ("user", _, name):
+            return name in _NAMED_IN_HOME
+    return False
 
 
 def _find(snapshot: Snapshot, uri: Uri, now_us: int) -> int:
