@@ -34,14 +34,19 @@ def open_store(
     Raises:
         FailedPreconditionError, DataLossError: as `Store.open`.
     """
-    ann = AnnParameters(**settings.index.ann.model_dump())
     return Store.open(
         folder or settings.data,
         model=embedder.model,
         dimensions=embedder.dimensions,
-        settings=StoreSettings(min_ann_rows=settings.index.exact_scan_max_rows, ann=ann),
+        settings=store_settings(settings),
         clock=clock,
     )
+
+
+def store_settings(settings: Settings) -> StoreSettings:
+    """Return how the trees of a data directory are made."""
+    ann = AnnParameters(**settings.index.ann.model_dump())
+    return StoreSettings(min_ann_rows=settings.index.exact_scan_max_rows, ann=ann)
 
 
 def search_settings(settings: Settings) -> SearchSettings:

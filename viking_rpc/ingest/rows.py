@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from viking_rpc.domain.context import ContextWrite
     from viking_rpc.domain.ports import Embedder
     from viking_rpc.ingest.tree import PlannedContext
 
@@ -44,6 +45,14 @@ def row_texts(context: PlannedContext) -> list[tuple[Level, str, str]]:
 def count_row(title: str, text: str) -> TermCounts:
     """Count the terms of a row; those of its title count twice."""
     return merge_counts([(count_terms(title), TITLE_WEIGHT), (count_terms(text), 1.0)])
+
+
+def terms_of(write: ContextWrite, level: Level) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
+    """Return the terms and counts of a context's row of a level; a level without a text has those of the title."""
+    # A write has every attribute of a planned context that is read here.
+    texts = {entry[0]: entry[1:] for entry in row_texts(cast("PlannedContext", write))}
+    terms = count_row(*texts.get(level, (write.title, "")))
+    return terms.hashes, terms.frequencies
 
 
 def make_rows(contexts: Sequence[PlannedContext], embedder: Embedder) -> list[tuple[Row, ...]]:

@@ -101,6 +101,21 @@ class DataLock:
         self.release()
 
 
+def holder_of(folder: Path) -> Holder | None:
+    """Return who holds a data directory, None when nobody does; a holder that has not said so has the pid 0."""
+    try:
+        descriptor = os.open(folder / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return _read(descriptor) or Holder(0, "an unknown host", "", 0)
+    finally:
+        os.close(descriptor)
+    return None
+
+
 def _read(descriptor: int) -> Holder | None:
     """Return what the holder wrote; None when it has not come to it yet."""
     try:

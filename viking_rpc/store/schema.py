@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 import uuid
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from viking_rpc.errors import FailedPreconditionError, NotFoundError
@@ -196,6 +197,17 @@ def read_version(connection: sqlite3.Connection, path: Path) -> int:
             {"path": str(path), "found": str(version), "supported": str(VERSION)},
         )
     return 0 if is_empty else version
+
+
+def differences(connection: sqlite3.Connection) -> list[str]:
+    """Return which tables and indexes are not as the migrations make them: `index context_expiry`."""
+    query = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
+    with closing(sqlite3.connect(":memory:")) as model:
+        for script in MIGRATIONS:
+            model.executescript(script)
+        wanted = set(model.execute(query))
+    differing = wanted.symmetric_difference(connection.execute(query))
+    return sorted({f"{kind} {name}" for kind, name, _ in differing})
 
 
 def _statements(script: str) -> list[str]:
