@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from viking_kernels._jit import I64, I64_1D, RO_I32_1D, RO_I64_1D, device, kernel
+from viking_kernels._jit import F32_1D, I32_1D, I64, I64_1D, RO_I32_1D, RO_I64_1D, device, kernel
 from viking_kernels.arrays import CONDITIONS, POOL, POSTINGS, QUESTION, ROWS, TREE
 from viking_kernels.heap import pool_add, pool_admits, pool_find, pool_raise
 from viking_kernels.mask import is_expired_above, is_in_scope, is_visible, is_wanted
@@ -133,6 +133,71 @@ def _term_weight(rows, row, term):
     return np.float32(0.0)
 
 
+@device
+def _may_match(tree, rows, row, conditions):
+    """Return whether a base row is still its node's and fulfils all conditions."""
+    node = rows.node[row]
+    return (
+        tree.row_lo[node] <= row < tree.row_hi[node]  # else a fresh row took its place
+        and (conditions.level_mask >> rows.level[row]) & 1 == 1
+        and is_visible(tree, node, conditions.now_us)
+        and is_in_scope(tree, node, conditions)
+        and is_wanted(tree, node, conditions)
+        and not is_expired_above(tree, node, conditions.now_us)
+    )
+
+
+@device
+def _offer_lexical(tree, best, node, row, score):
+    """Put a node into a pool by its lexical score, or raise it there when this row is better."""
+    order = tree.tie[node]
+    if not pool_admits(best, score, order):
+        return
+    found = pool_find(best, node)
+    nan = np.float32(np.nan)
+    if found < 0:
+        pool_add(best, score, order, node, row, -1, nan, score, score, nan, score, nan)
+    elif score > best.score[best.heap[found]]:
+        pool_raise(best, found, score, row, -1, nan, score, score, nan)
+
+
+@kernel(I64(TREE, ROWS, POSTINGS, QUESTION, CONDITIONS, RO_I64_1D, F32_1D, I32_1D, POOL))
+def add_up_postings(tree, rows, postings, question, conditions, term_order, total, touched, best):
+    """Find the base nodes with the best lexical scores, exactly, by reading all postings of the question's terms.
+
+    The same answer as `search_postings`; faster while the postings are few, for it never looks into a row.
+
+    Args:
+        term_order: int64[n_terms], indexes into the question's terms, by falling `weight * greatest posting weight`.
+        total: float32[n_base_rows], all zero, and all zero again at the end.
+        touched: int32[at least as many as the terms have postings], scratch.
+        best: pool of nodes by lexical score; `own` and `relevance` hold it too.
+
+    Returns:
+        The number of postings read.
+    """
+    n_touched = 0
+    n_read = 0
+    for i in range(term_order.shape[0]):
+        term = question.term[term_order[i]]
+        weight = question.weight[term_order[i]]
+        for position in range(postings.lo[term], postings.lo[term + 1]):
+            row = postings.row[position]
+            if total[row] == 0.0:
+                touched[n_touched] = row
+                n_touched += 1
+            total[row] += weight * postings.weight[position]
+            n_read += 1
+    for i in range(n_touched):
+        row = np.int64(touched[i])
+        score = total[row]
+        total[row] = 0.0
+        node = rows.node[row]
+        if pool_admits(best, score, tree.tie[node]) and _may_match(tree, rows, row, conditions):
+            _offer_lexical(tree, best, node, row, score)
+    return n_read
+
+
 @kernel(I64(TREE, ROWS, POSTINGS, QUESTION, CONDITIONS, RO_I64_1D, POOL, I64_1D))
 def search_postings(tree, rows, postings, question, conditions, term_order, best, counts):
     """Find the base nodes with the best lexical scores, exactly, reading as few postings as the bounds allow.
@@ -173,13 +238,7 @@ def search_postings(tree, rows, postings, question, conditions, term_order, best
             n_read += 1
             row = postings.row[position]
             node = rows.node[row]
-            if row < tree.row_lo[node] or row >= tree.row_hi[node]:
-                continue  # replaced by a fresh row
-            if not (conditions.level_mask >> rows.level[row]) & 1:
-                continue
-            if not is_visible(tree, node, conditions.now_us) or not is_in_scope(tree, node, conditions):
-                continue
-            if not is_wanted(tree, node, conditions) or is_expired_above(tree, node, conditions.now_us):
+            if not _may_match(tree, rows, row, conditions):
                 continue
             score = np.float32(0.0)
             is_new = True
@@ -192,13 +251,5 @@ def search_postings(tree, rows, postings, question, conditions, term_order, best
             if not is_new:
                 continue
             counts[SCAN_ROWS] += 1
-            order = tree.tie[node]
-            if not pool_admits(best, score, order):
-                continue
-            found = pool_find(best, node)
-            nan = np.float32(np.nan)
-            if found < 0:
-                pool_add(best, score, order, node, row, -1, nan, score, score, nan, score, nan)
-            elif score > best.score[best.heap[found]]:
-                pool_raise(best, found, score, row, -1, nan, score, score, nan)
+            _offer_lexical(tree, best, node, row, score)
     return n_read

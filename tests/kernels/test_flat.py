@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import exp, log1p
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -242,6 +243,21 @@ def test_postings_find_the_best_base_nodes(seed: int, n: int, k: int) -> None:
     )
     assert ranking(best, snapshot.paths) == flat.search_terms(base, question, conditions, k)
     assert n_read <= sum(postings.lo[t + 1] - postings.lo[t] for t in asked.term)
+    assert added_up(snapshot, asked, condition_arrays(snapshot, conditions), term_order, k) == ranking(
+        best, snapshot.paths
+    )
+
+
+def added_up(snapshot: Any, asked: Any, conditions: Any, term_order: Any, k: int) -> Any:
+    """Search by adding up all postings; the sums must be taken back."""
+    best = make_pool(k)
+    total = np.zeros(len(snapshot.rows.node), np.float32)
+    n_postings = sum(snapshot.postings.lo[t + 1] - snapshot.postings.lo[t] for t in asked.term)
+    touched = np.empty(n_postings, np.int32)
+    arguments = snapshot.tree, snapshot.rows, snapshot.postings, asked, conditions, term_order, total, touched, best
+    assert scan.add_up_postings(*arguments) == n_postings
+    assert not total.any()
+    return ranking(best, snapshot.paths)
 
 
 @settings(few, max_examples=150)
@@ -274,6 +290,7 @@ def test_postings_of_many_terms_skip_nothing_that_ranks(seed: int, n: int, k: in
     scan.search_postings(*arguments, term_order, best, counts)
     assert ranking(best, snapshot.paths) == flat.search_terms(world, question, conditions, k)
     assert counts[scan.SCAN_ROWS] <= sum(bool(row.terms) for context in world.values() for row in context.rows)
+    assert added_up(snapshot, asked, arguments[4], term_order, k) == ranking(best, snapshot.paths)
 
 
 def test_postings_stop_early() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from viking_kernels.arrays import Conditions, Pool, Question, frozen
 from viking_kernels.mask import mask_nodes
-from viking_kernels.scan import N_SCAN_COUNTS, SCAN_FILTERED, SCAN_MATCHED, SCAN_ROWS, scan_nodes, search_postings
+from viking_kernels.scan import N_SCAN_COUNTS, SCAN_FILTERED, SCAN_MATCHED, SCAN_ROWS, add_up_postings, scan_nodes, search_postings
 from viking_rpc.domain.context import Level
 from viking_rpc.index.owners import subtree_rows
 from viking_rpc.index.pools import make_pool
@@ -31,6 +31,8 @@ _ESCALATION = 4
 #: Times the matches wanted that a filtered flat search must have found before it is content.
 _SPARE = 4
 _NO_NODES = frozen(np.empty(0, np.int32))
+#: Up to so many postings are simply added up; of more, most are skipped by their bounds.
+_MAX_ADDED_POSTINGS = 100_000
 _DIRECTORY_LEVELS = 0b011  # bits of L0 and L1
 
 
@@ -338,15 +340,15 @@ def _lexical_nodes(
     is_held = first < postings.lo[question.term[known] + 1]
     known, first = known[is_held], first[is_held]
     greatest = question.weight[known] * postings.weight[first]
+    by_greatest = frozen(known[np.argsort(-greatest, kind="stable")])
+    n_postings = int((postings.lo[question.term[known] + 1] - first).sum())
     pool = make_pool(n_wanted)
-    search_postings(
-        snapshot.tree,
-        snapshot.rows,
-        postings,
-        question,
-        conditions,
-        frozen(known[np.argsort(-greatest, kind="stable")]),
-        pool,
-        counts,
-    )
+    arguments = (snapshot.tree, snapshot.rows, postings, question, conditions, by_greatest)
+    if n_postings > _MAX_ADDED_POSTINGS:
+        search_postings(*arguments, pool, counts)
+    else:
+        totals: list[np.ndarray] = snapshot.memo.setdefault("lexical totals", [])  # type: ignore[assignment]
+        total = totals.pop() if totals else np.zeros(int(snapshot.base_row[-1]), np.float32)
+        add_up_postings(*arguments, total, np.empty(n_postings, np.int32), pool)
+        totals.append(total)
     return pool.node[pool.heap[: pool.size[0]]]
