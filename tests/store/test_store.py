@@ -243,12 +243,23 @@ def test_a_waiter_hears_of_what_a_layout_caught_up_with(tmp_path: Path) -> None:
         waiter = threading.Thread(target=lambda: seen.append(store.wait_for(ACCOUNT, 2, 60.0).revision))
         waiter.start()
         store.database.apply(ACCOUNT, write(1), now_us=NOW)
-        store.apply(ACCOUNT, [])  # nothing of its own
-        store.snapshot(ACCOUNT)
-        store._trees[ACCOUNT].checkpoint_revision = 0
         store.lay_out(ACCOUNT)
         waiter.join(30.0)
         assert seen == [2]
+
+
+def test_what_went_straight_into_the_database_is_followed(tmp_path: Path) -> None:
+    """An import writes past the snapshots, also when one is loaded already."""
+    with open_store(tmp_path) as store:
+        assert store.snapshot(ACCOUNT).n_contexts == 0
+        for i in range(3):
+            store.database.apply(ACCOUNT, write(10 * i, 5), now_us=NOW)
+            assert store.follow(ACCOUNT) is store.snapshot(ACCOUNT)
+            agree(store)
+        store.database.apply(ACCOUNT, write(50, 5), now_us=NOW)
+        store.lay_out(ACCOUNT)
+        agree(store)
+        assert store.info(ACCOUNT).checkpoint_revision == 4
 
 
 def test_accounts_never_meet(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ class StoreTarget:
 
     def finish(self) -> None:
         """Lay the tree out and save it, so that the next start is quick; small changes wait for a bigger one."""
-        snapshot = self._store.snapshot(self._account)
+        snapshot = self._store.follow(self._account)
         if pending_rows(snapshot) > max(_MAX_FRESH_ROWS, _MAX_FRESH_SHARE * snapshot.n_rows):
             self._store.lay_out(self._account)
 

@@ -168,6 +168,15 @@ class AccountTree:
         else:
             self._lay_out_later()
 
+    def follow(self) -> Snapshot:
+        """Catch up with what was committed past this object, straight into the database; return the snapshot."""
+        with self._swapping:
+            if self._database.revision(self._account) > self.snapshot.revision:
+                following = self._caught_up(self.snapshot) if self.snapshot.n_contexts else None
+                self.snapshot = following if following is not None else self._laid_out()
+        self._tell()
+        return self.snapshot
+
     def _tell(self) -> None:
         with self._is_newer:
             self._is_newer.notify_all()
@@ -228,7 +237,8 @@ class AccountTree:
         """Lay the account out now and save its checkpoint, if anything was written since."""
         with self._laying_out:
             snapshot = self.snapshot
-            if pending_rows(snapshot) or snapshot.n_gone or self.checkpoint_revision != snapshot.revision:
+            is_saved = self.checkpoint_revision == self._database.revision(self._account)
+            if pending_rows(snapshot) or snapshot.n_gone or not is_saved:
                 self._renew()
 
     def settle(self) -> None:

@@ -122,6 +122,10 @@ class Store:
         """Return the account's current state; the first call for an account loads it."""
         return self._tree(account).snapshot
 
+    def follow(self, account: str) -> Snapshot:
+        """Return the account's state with all that was committed straight into the database, as an import does."""
+        return self._tree(account).follow()
+
     def _tree(self, account: str) -> AccountTree:
         tree = self._trees.get(account)
         if tree is None:
