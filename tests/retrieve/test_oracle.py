@@ -27,6 +27,7 @@ class Case:
 
     def __init__(self, seed: int) -> None:
         random = Random(seed)
+        self.seed = seed
         self.world = make_account(seed, 40)
         places = sorted(path for path in self.world if path)
         visible = [p for p in places if is_visible(self.world, p, model.Conditions(now_us=NOW_US))]
@@ -160,6 +161,20 @@ def test_quick_finds_what_a_flat_scan_finds(cases: list[Case]) -> None:
         assert result.empty_reason is expected_reason(case, n_found=len(passing), n_cut=len(cut))
         assert result.stats.stop_reason is None
         assert result.stats.seed_path == "exact"
+
+
+def test_a_grown_tree_answers_as_one_laid_out_at_once(cases: list[Case]) -> None:
+    """With the defaults' early stop, too: the same steps, whatever is fresh."""
+    for case in cases:
+        if case.seed % 3 == 0:
+            continue
+        request = RetrieveRequest(Query(vector=AXIS), trace_level=TraceLevel.STEPS, **case.fields)
+        grown, whole = run(case.snapshot, request), run(lay_out(case.world), request)
+        assert grown.ranking == whole.ranking
+        assert [(step.uri, step.score, step.n_kept) for step in grown.result.steps] == [
+            (step.uri, step.score, step.n_kept) for step in whole.result.steps
+        ]
+        assert grown.result.stats.stop_reason is whole.result.stats.stop_reason
 
 
 def test_the_cases_cover_what_they_should(cases: list[Case]) -> None:

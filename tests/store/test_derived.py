@@ -62,7 +62,7 @@ def test_every_field_comes_back(tmp_path: Path, snapshot: Snapshot) -> None:
         if field.name not in _EPHEMERAL and not is_same(getattr(snapshot, field.name), getattr(loaded, field.name))
     ]
     assert differing == []
-    words = [field.name for field in fields(snapshot.vocabulary)]
+    words = [field.name for field in fields(snapshot.vocabulary) if field.name != "extra"]  # of fresh rows only
     assert all(is_same(getattr(snapshot.vocabulary, name), getattr(loaded.vocabulary, name)) for name in words)
     assert [owner.node for owner in loaded.owners] == [owner.node for owner in snapshot.owners] != []
 
