@@ -13,7 +13,15 @@ import numpy as np
 
 from viking_kernels.arrays import Conditions, Pool, Question, frozen
 from viking_kernels.mask import mask_nodes
-from viking_kernels.scan import N_SCAN_COUNTS, SCAN_FILTERED, SCAN_MATCHED, SCAN_ROWS, add_up_postings, scan_nodes, search_postings
+from viking_kernels.scan import (
+    N_SCAN_COUNTS,
+    SCAN_FILTERED,
+    SCAN_MATCHED,
+    SCAN_ROWS,
+    add_up_postings,
+    scan_nodes,
+    search_postings,
+)
 from viking_rpc.domain.context import Level
 from viking_rpc.index.owners import subtree_rows
 from viking_rpc.index.pools import make_pool
