@@ -13,9 +13,6 @@ from viking_rpc.index.scopes import Place, compile_place
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from viking_rpc.domain.identity import Identity
     from viking_rpc.domain.query import RetrieveRequest
     from viking_rpc.domain.uri import Uri
@@ -57,8 +54,8 @@ def resolve_place(
     return found
 
 
-def vector_of(snapshot: Snapshot, text: str, identity: Identity, now_us: int) -> NDArray[np.float32]:
-    """Return the vector of a stored context: that of the level which a display URI names, else of its last level.
+def row_like(snapshot: Snapshot, text: str, identity: Identity, now_us: int) -> int:
+    """Return the row of a stored context that is asked with: of the level which a display URI names, else its first.
 
     Raises:
         InvalidArgumentError: the URI is none, or NO_VECTOR.
@@ -70,10 +67,9 @@ def vector_of(snapshot: Snapshot, text: str, identity: Identity, now_us: int) ->
     node = _find(snapshot, parsed.uri, now_us) if readable_roots(identity).contains(parsed.uri) else -1
     if node < 0:
         raise NotFoundError("CONTEXT_NOT_FOUND", f"{parsed.uri} does not exist", {"uri": str(parsed.uri)})
-    for row in range(int(snapshot.tree.row_hi[node]) - 1, int(snapshot.tree.row_lo[node]) - 1, -1):
+    for row in range(int(snapshot.tree.row_lo[node]), int(snapshot.tree.row_hi[node])):
         if parsed.level is None or snapshot.rows.level[row] == parsed.level:
-            vector: NDArray[np.float32] = snapshot.rows.vectors[row]
-            return vector
+            return row
     raise InvalidArgumentError.of([Violation("query.like_uri", f"{text} has no vector", "NO_VECTOR")])
 
 

@@ -25,7 +25,7 @@ from viking_rpc.retrieve.descent import Descent, DescentTotals, LevelReranker
 from viking_rpc.retrieve.frontier import Scratch
 from viking_rpc.retrieve.profiles import PRESETS, make_rules, resolve_parameters
 from viking_rpc.retrieve.question import make_question
-from viking_rpc.retrieve.resolve import resolve_place, vector_of
+from viking_rpc.retrieve.resolve import resolve_place, row_like
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,6 +110,8 @@ class Retrieval:
         self._conditions = make_conditions(
             snapshot, self._place, request.filter, request.scope.types, request.filter.levels, now_us
         )
+        self._limit = request.limit
+        self._like_node = -1
         self._question = self._ask(vector, identity)
         self._scratch = Scratch.take(snapshot)
         self._hydrator = Hydrator(snapshot, identity, request.view, now_us)
@@ -124,7 +126,10 @@ class Retrieval:
         """Build the question from the query's form."""
         query, parameters = self.request.query, self.parameters
         if query.like_uri:
-            vector = vector_of(self.snapshot, query.like_uri, identity, self.now_us)
+            row = row_like(self.snapshot, query.like_uri, identity, self.now_us)
+            vector = self.snapshot.rows.vectors[row]
+            self._like_node = int(self.snapshot.rows.node[row])
+            self._limit += 1  # it is the best match of itself, and not wanted
         return make_question(
             self.snapshot,
             vector,
@@ -137,7 +142,7 @@ class Retrieval:
 
     def _search_flat(self) -> Seeds:
         """QUICK: one flat search by own score; rows collapse to nodes before the cut (CLASSIC: after it)."""
-        limit = self.request.limit
+        limit = self._limit
         if self._is_classic:
             return self._scan_rows(self._conditions, max(limit, self.parameters.global_top_k))
         n_candidates = max(self._settings.n_flat_candidates, 4 * limit)
@@ -152,7 +157,7 @@ class Retrieval:
     def _start_descent(self) -> Seeds:
         """THINKING: find starting points and queue them."""
         request, parameters, roots = self.request, self.parameters, self._place.roots
-        n_best = max(request.limit, parameters.global_top_k)
+        n_best = max(self._limit, parameters.global_top_k)
         if self._is_classic:
             above = self._conditions._replace(level_mask=_CLASSIC_LEVELS, is_open=1)
             seeds = self._scan_rows(above, n_best)
@@ -213,7 +218,7 @@ class Retrieval:
             self._conditions,
             self._make_rules(),
             self._place.roots,
-            limit=self.request.limit,
+            limit=self._limit,
             n_starts=n_starts,
             scratch=self._scratch,
             reranker=self._reranker,
@@ -226,7 +231,7 @@ class Retrieval:
             self.parameters,
             threshold=-np.inf if threshold is None else threshold,
             is_gte=request.options.score_gte,
-            limit=request.limit,
+            limit=self._limit,
             is_classic=self._is_classic,
             is_steered=self._reranker is not None,
             trace_level=request.trace_level,
@@ -279,6 +284,10 @@ class Retrieval:
             found = self._finish(_read(descent.pool, best_first(descent.pool)))
             n_matched, n_cut, best_cut = totals.n_matched, totals.n_cut, totals.best_cut
             n_filtered = max(totals.n_filtered, seeds.n_filtered)  # the walk does not count its roots
+        if self._like_node >= 0:
+            others = [one for one in found if one.node != self._like_node]
+            n_matched -= len(found) - len(others)
+            found = others[: self.request.limit]
         has_steps = self.request.trace_level >= TraceLevel.STEPS
         matches = tuple(self._hydrator.match(one, has_steps=has_steps) for one in found)
         return RetrieveResult(
@@ -320,11 +329,11 @@ class Retrieval:
         best_cut = float(pool.score[slots[n_passing]]) if n_cut else float("-inf")
         if not self._is_classic:
             n_matched = self._seeds.n_matched if self._threshold is None else n_passing
-            return _read(pool, slots[: min(n_passing, self.request.limit)]), n_matched, n_cut, best_cut
+            return _read(pool, slots[: min(n_passing, self._limit)]), n_matched, n_cut, best_cut
         best_row: dict[int, Found] = {}
         for one in _read(pool, slots[:n_passing]):
             best_row.setdefault(one.node, one)
-        return list(best_row.values())[: self.request.limit], len(best_row), n_cut, best_cut
+        return list(best_row.values())[: self._limit], len(best_row), n_cut, best_cut
 
     def _n_passing(self, pool: Pool) -> int:
         """Return how many entries of a flat search's pool pass the threshold."""
