@@ -63,6 +63,29 @@ class ChangeSet:
     touched: tuple[tuple[int, int], ...] = ()
 
 
+def merged(changes: Sequence[ChangeSet]) -> ChangeSet:
+    """Return one change set that leads where several lead one after another.
+
+    Args:
+        changes: at least one, of ascending revisions without a gap.
+    """
+    if len(changes) == 1:
+        return changes[0]
+    upserted: dict[int, NodeRecord] = {}
+    deleted: dict[int, None] = {}  # keys are never used again, so a deletion is the last word
+    touched: dict[int, int] = {}
+    for one in changes:
+        for record in one.upserted:
+            upserted[record.key] = record
+            touched.pop(record.key, None)
+        touched.update(one.touched)
+        for key in one.deleted_keys:
+            upserted.pop(key, None)
+            touched.pop(key, None)
+            deleted[key] = None
+    return ChangeSet(changes[-1].revision, tuple(upserted.values()), tuple(deleted), tuple(touched.items()))
+
+
 def encode_relations(relations: Sequence[Relation]) -> bytes:
     """Return relations as the text that a snapshot keeps of a node; empty when there are none."""
     if not relations:

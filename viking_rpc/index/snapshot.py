@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 ROOT = 0
 #: Derived values that a snapshot keeps, such as compiled scopes.
 _MAX_REMEMBERED = 10_000
+#: What an entry of a dictionary of fresh nodes takes, and what a snapshot takes without any node.
+_ENTRY_BYTES = 160
+_FIXED_BYTES = 16_384
 #: Kinds of remembered values that hold no active count; places are kept too, by the identity that they are for.
 _WITHOUT_COUNTS = frozenset({"directories", "max_depth", "scratch", "split", "tags", "uris"})
 
@@ -107,6 +110,20 @@ class Snapshot:
     def dimensions(self) -> int:
         """Return the length of the vectors."""
         return int(self.rows.vectors.shape[1])
+
+    @property
+    def size_bytes(self) -> int:
+        """Return about how much memory it takes, pages of a mapped checkpoint included."""
+        texts = [getattr(self, name) for name in ("names", "titles", "abstracts", "relations")]
+        vocabulary = self.vocabulary
+        arrays = (
+            *(*self.tree, *self.rows, *self.postings, self.base_row, self.digest, self.key, self.version),
+            *(self.key_order, self.sorted_key, self.tie_order, vocabulary.hashes, vocabulary.n_rows_of_term),
+            *(part for text in texts for part in (text.data, text.offset)),
+        )
+        n_entries = 2 * len(self.node_of_fresh) + len(vocabulary.extra) + sum(len(text.extra) for text in texts)
+        total = sum(array.nbytes for array in arrays) + self.buffers.room_bytes()
+        return total + n_entries * _ENTRY_BYTES + _FIXED_BYTES
 
     @property
     def max_depth(self) -> int:

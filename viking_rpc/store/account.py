@@ -1,108 +1,109 @@
-"""One account's current snapshot: taken from its checkpoint, moved on by writes, laid out anew beside the readers."""
+"""One account's current snapshot: loaded when it is asked for, moved on by writes, laid out anew beside the readers."""
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import threading
 import time
-from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from viking_rpc.errors import DeadlineExceededError, VikingError
-from viking_rpc.index.ann import AnnParameters
-from viking_rpc.index.layout import build_snapshot
-from viking_rpc.index.owners import with_owners
+from viking_rpc.index.records import merged
 from viking_rpc.index.update import apply_changes
 from viking_rpc.store.checkpoint import DamagedCheckpointError, StaleCheckpointError
-from viking_rpc.store.derived import load_snapshot, save_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
+    from viking_rpc.index.records import ChangeSet
     from viking_rpc.index.snapshot import Snapshot
     from viking_rpc.store.database import Committed, Database
+    from viking_rpc.store.layouts import Layouts
 
 logger = logging.getLogger(__name__)
-
-#: Accounts with longer names are called by a digest in the file system, which takes names of 255 bytes.
-_MAX_NAME_BYTES = 100
-
-
-@dataclass(frozen=True, slots=True)
-class StoreSettings:
-    """How snapshots are made.
-
-    Args:
-        min_ann_rows: owners with fewer rows have no approximate index.
-        ann: its parameters.
-        max_fresh_rows: a tree is laid out anew when more rows than this, or than half of all, are fresh or replaced,
-        max_fresh_share: and more than this share of all.
-    """
-
-    min_ann_rows: int = 4096
-    ann: AnnParameters = field(default_factory=AnnParameters)
-    max_fresh_rows: int = 256
-    max_fresh_share: float = 0.1
 
 
 class AccountTree:
     """The changing part of one account. Readers take `snapshot` without a lock; writers come through `advance`."""
 
-    def __init__(
-        self, account: str, database: Database, folder: Path, settings: StoreSettings, note: Callable[[str], None]
-    ) -> None:
-        """Load the account.
+    def __init__(self, account: str, database: Database, layouts: Layouts, note: Callable[[str], None]) -> None:
+        """Load nothing yet.
 
         Args:
             account: its name.
             database: the truth.
-            folder: of the checkpoints.
-            settings: how snapshots are made.
+            layouts: makes and keeps laid-out trees.
             note: told what was found damaged and rebuilt.
         """
         self._account = account
         self._database = database
-        self._folder = folder
-        self._settings = settings
+        self._layouts = layouts
+        self._settings = layouts.settings
         self._note = note
         self._swapping = threading.Lock()  # held by whoever puts the next snapshot in place
         self._laying_out = threading.Lock()  # one layout at a time, or an older checkpoint could replace a newer one
         self._is_newer = threading.Condition()
         self._thread: threading.Thread | None = None
         self._is_closed = False
+        self._snapshot: Snapshot | None = None
+        self._committed: dict[int, ChangeSet] = {}  # by revision: this process wrote them, nobody has applied them yet
+        self._base_revision = 0  # at which the snapshot in place was laid out
         self.checkpoint_revision = 0
-        self.snapshot = self._load()
+        #: When it was asked for last; what is older is unloaded first.
+        self.used = 0
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """Return the current state; the first call loads it."""
+        snapshot = self._snapshot
+        if snapshot is None:
+            with self._swapping:
+                snapshot = self._snapshot
+                if snapshot is None:
+                    snapshot = self._snapshot = self._load()
+        return snapshot
+
+    @property
+    def loaded(self) -> Snapshot | None:
+        """Return the current state; None when it is not in memory."""
+        return self._snapshot
+
+    def unload(self) -> bool:
+        """Let go of the state, unless it is being worked on; who holds a snapshot keeps it."""
+        if not self._swapping.acquire(blocking=False):
+            return False
+        try:
+            if self._thread is not None and self._thread.is_alive():
+                return False
+            self._snapshot = None
+            self._committed.clear()
+            return True
+        finally:
+            self._swapping.release()
 
     # -- from the disk
 
     def _load(self) -> Snapshot:
         """Take the checkpoint and what was written since; lay the tree out if that cannot be."""
         revision = self._database.revision(self._account)
-        snapshot, problem = None, ""
+        snapshot, problem, level = None, "", logging.WARNING
         try:
-            snapshot = load_snapshot(
-                self._folder,
-                self._name,
-                model=self._database.meta.model,
-                dimensions=self._database.meta.dimensions,
-                layout=self._layout,
-                max_revision=revision,
-                parameters=self._settings.ann,
-            )
+            snapshot = self._layouts.load(self._account, max_revision=revision)
         except StaleCheckpointError as error:
-            what = "is missing" if error.reason == "CHECKPOINT_MISSING" else f"is stale ({error.message})"
-            problem = f"{what} and is rebuilt"
+            is_missing = error.reason == "CHECKPOINT_MISSING"
+            problem = f"{'is missing' if is_missing else f'is stale ({error.message})'} and is rebuilt"
+            level = logging.INFO if is_missing else logging.WARNING
         except DamagedCheckpointError as error:
             problem = f"is damaged and is rebuilt ({error.message})"
+            if self._settings.is_shared:
+                self._layouts.discard(self._account)
         if snapshot is not None:
-            self.checkpoint_revision = snapshot.revision
+            self._base_revision = self.checkpoint_revision = snapshot.revision
             snapshot = self._caught_up(snapshot)
         if snapshot is None:
             snapshot = self._laid_out()
-            if problem and snapshot.n_contexts:  # a first import that went past this object has left none yet
-                self._tell_operator(problem, logging.INFO if problem.startswith("is missing") else logging.WARNING)
+            if problem and self._layouts.is_kept(snapshot):  # a first import that went past this object left none yet
+                self._tell_operator(problem, level)
             self._save(snapshot)
         return snapshot
 
@@ -116,26 +117,18 @@ class AccountTree:
         return snapshot
 
     def _laid_out(self) -> Snapshot:
-        """Build the snapshot from the database, with its approximate indexes."""
-        with self._database.scan(self._account) as scan:
-            dimensions = self._database.meta.dimensions
-            snapshot = build_snapshot(scan.records, revision=scan.revision, dimensions=dimensions)
-        return with_owners(snapshot, min_rows=self._settings.min_ann_rows, parameters=self._settings.ann)
+        snapshot = self._layouts.make(self._account)
+        self._base_revision = snapshot.revision
+        return snapshot
 
-    @property
-    def _layout(self) -> str:
-        return layout_of(self._database.meta.store_id, self._settings)
-
-    @property
-    def _name(self) -> str:
-        return checkpoint_name(self._account)
-
-    def _save(self, snapshot: Snapshot) -> None:
+    def _save(self, snapshot: Snapshot, *, is_asked: bool = False) -> None:
         """Write the checkpoint of a snapshot just laid out; when it cannot be written, that costs time only."""
-        if not snapshot.n_contexts or snapshot.revision < self.checkpoint_revision:
+        if not self._layouts.is_kept(snapshot) or snapshot.revision < self.checkpoint_revision:
+            return
+        if self._settings.is_shared and not is_asked:  # the keeper's
             return
         try:
-            save_snapshot(snapshot, self._folder, self._name, model=self._database.meta.model, layout=self._layout)
+            self._layouts.save(self._account, snapshot)
         except VikingError as error:
             self._tell_operator(f"could not be written ({error.message})")
         else:
@@ -148,19 +141,25 @@ class AccountTree:
 
     # -- writes
 
-    def advance(self, committed: Committed) -> None:
-        """Put a snapshot in place that holds a committed batch, unless a concurrent writer already did."""
+    def expect(self, committed: Committed) -> None:
+        """Take note of a batch of this process, which one of the next `advance` puts in place."""
+        if self._snapshot is not None:
+            self._committed[committed.revision] = committed.change_set
+
+    def advance(self, revision: int) -> None:
+        """Put a snapshot in place that is at least this new, unless somebody did or nobody has loaded the account.
+
+        Batches that were committed together are applied together, by whoever comes first.
+        """
         with self._swapping:
-            snapshot = self.snapshot
-            if snapshot.revision >= committed.revision:
+            snapshot = self._snapshot
+            if snapshot is None or snapshot.revision >= revision:
                 return
-            following: Snapshot | None = None
             is_first = not snapshot.n_contexts  # laid out at once, or its words would have no weights
-            if not is_first and committed.revision == snapshot.revision + 1:
-                following = apply_changes(snapshot, committed.change_set)
-            elif not is_first:
-                following = self._caught_up(snapshot)
-            self.snapshot = following = following if following is not None else self._laid_out()
+            following = None if is_first else self._following(snapshot, revision)
+            self._snapshot = following = following if following is not None else self._laid_out()
+            for applied in [number for number in self._committed if number <= following.revision]:
+                del self._committed[applied]
         self._tell()
         if is_first:
             with self._laying_out:
@@ -168,14 +167,14 @@ class AccountTree:
         else:
             self._lay_out_later()
 
-    def follow(self) -> Snapshot:
-        """Catch up with what was committed past this object, straight into the database; return the snapshot."""
-        with self._swapping:
-            if self._database.revision(self._account) > self.snapshot.revision:
-                following = self._caught_up(self.snapshot) if self.snapshot.n_contexts else None
-                self.snapshot = following if following is not None else self._laid_out()
-        self._tell()
-        return self.snapshot
+    def _following(self, snapshot: Snapshot, revision: int) -> Snapshot | None:
+        """Return the snapshot with all that this process has committed since; None when only a layout can tell."""
+        changes: list[ChangeSet] = []
+        while (change := self._committed.get(snapshot.revision + len(changes) + 1)) is not None:
+            changes.append(change)
+        if snapshot.revision + len(changes) < revision:  # another process wrote in between
+            return self._caught_up(snapshot)
+        return apply_changes(snapshot, merged(changes))
 
     def _tell(self) -> None:
         with self._is_newer:
@@ -202,36 +201,65 @@ class AccountTree:
 
     def _lay_out_later(self) -> None:
         """Start a layout in the background when enough is fresh."""
-        snapshot, settings = self.snapshot, self._settings
-        n_few = min(settings.max_fresh_rows, snapshot.n_rows / 2)
-        if pending_rows(snapshot) + snapshot.n_gone <= max(n_few, settings.max_fresh_share * snapshot.n_rows):
+        snapshot, settings = self._snapshot, self._settings
+        if snapshot is None or not settings.is_due(snapshot.n_rows, pending_rows(snapshot) + snapshot.n_gone):
             return
+        if not (settings.is_shared and self._layouts.is_kept(snapshot)):  # else the keeper does it
+            self._start(self._renew)
+
+    def adopt(self) -> None:
+        """Take the newest checkpoint in the background where another process wrote one, and enough is fresh here."""
+        snapshot = self._snapshot
+        if snapshot is None or not self._settings.is_due(snapshot.n_rows, pending_rows(snapshot) + snapshot.n_gone):
+            return
+        if self._layouts.revision(self._account) > self._base_revision:
+            self._start(self._take_checkpoint)
+
+    def _start(self, work: Callable[[], None]) -> None:
+        """Do work that takes long in a thread of its own, one at a time."""
         with self._swapping:
             if self._is_closed or (self._thread is not None and self._thread.is_alive()):
                 return
-            self._thread = threading.Thread(target=self._renew_alone, name="layout")
+            self._thread = threading.Thread(target=self._alone, args=(work,), name="layout")
             self._thread.start()
 
-    def _renew_alone(self) -> None:
-        """Lay out in a thread of its own, where an error has nobody to go to."""
+    def _alone(self, work: Callable[[], None]) -> None:
+        """Work in a thread of its own, where an error has nobody to go to."""
         try:
             with self._laying_out:
-                self._renew()
+                work()
         except VikingError as error:
             self._tell_operator(f"could not be renewed ({error.message})")
 
-    def _renew(self) -> None:
+    def _renew(self, *, is_asked: bool = False) -> None:
         """Lay the account out anew, catch up with what was written meanwhile, swap, save."""
         started = time.monotonic()
-        fresh = self._laid_out()
-        with self._swapping:
-            snapshot = self._caught_up(fresh)
-            if snapshot is None:
-                snapshot = fresh = self._laid_out()
-            self.snapshot = snapshot  # at least as new: what is in place was committed before
-        self._tell()  # whoever committed what was caught up with finds it in place and tells nobody
-        self._save(fresh)
+        fresh = self._layouts.make(self._account)
+        self._replace(fresh)
+        self._save(fresh, is_asked=is_asked)
         logger.info("layout revision=%d rows=%d seconds=%.2f", fresh.revision, fresh.n_rows, time.monotonic() - started)
+
+    def _take_checkpoint(self) -> None:
+        """Swap in what another process laid out."""
+        started = time.monotonic()
+        fresh = self._layouts.load(self._account, max_revision=self._database.revision(self._account))
+        self._replace(fresh)
+        self.checkpoint_revision = fresh.revision
+        taken_s = time.monotonic() - started
+        logger.info("checkpoint_taken revision=%d rows=%d seconds=%.2f", fresh.revision, fresh.n_rows, taken_s)
+
+    def _replace(self, fresh: Snapshot) -> None:
+        """Put a snapshot just laid out in place, with what was written meanwhile."""
+        base_revision = fresh.revision
+        snapshot = self._caught_up(fresh)  # most of it while writers go on
+        with self._swapping:
+            snapshot = self._caught_up(snapshot) if snapshot is not None else None
+            if snapshot is None:
+                snapshot = self._layouts.make(self._account)
+                base_revision = snapshot.revision
+            self._snapshot = snapshot  # at least as new: what is in place was committed before
+            self._base_revision = base_revision
+        self._tell()  # whoever committed what was caught up with finds it in place and tells nobody
 
     def lay_out(self) -> None:
         """Lay the account out now and save its checkpoint, if anything was written since."""
@@ -239,7 +267,7 @@ class AccountTree:
             snapshot = self.snapshot
             is_saved = self.checkpoint_revision == self._database.revision(self._account)
             if pending_rows(snapshot) or snapshot.n_gone or not is_saved:
-                self._renew()
+                self._renew(is_asked=True)
 
     def settle(self) -> None:
         """Wait until no layout is under way."""
@@ -253,19 +281,6 @@ class AccountTree:
         with self._swapping:
             self._is_closed = True
         self.settle()
-
-
-def checkpoint_name(account: str) -> str:
-    """Return the name of an account's checkpoint, of characters that every file system takes."""
-    name = account.encode()
-    if len(name) > _MAX_NAME_BYTES:
-        return "long-" + hashlib.blake2b(name, digest_size=32).hexdigest()
-    return "tree-" + name.hex()
-
-
-def layout_of(store_id: str, settings: StoreSettings) -> str:
-    """Return what a checkpoint must agree with: whose it is, and how its approximate indexes are made."""
-    return f"{store_id} {settings.min_ann_rows} {sorted(asdict(settings.ann).items())}"
 
 
 def pending_rows(snapshot: Snapshot) -> int:

@@ -150,6 +150,17 @@ def read_checkpoint(
             raise _damaged(path, f"its manifest makes no sense: {error!r}") from error
 
 
+def read_revision(folder: Path, name: str, *, model: str, dimensions: int, layout: str = "") -> int:
+    """Return the revision that a manifest tells, 0 when there is none that fits; what it names is not looked at."""
+    path = _manifest_path(folder, name)
+    try:
+        manifest, _ = _read_manifest(path)
+        _check_identity(manifest, path, _identity(model, dimensions, layout), None)
+    except (StaleCheckpointError, DamagedCheckpointError):
+        return 0
+    return int(manifest["revision"])
+
+
 def copy_checkpoint(source: Path, target: Path, name: str, *, relabel: Callable[[str], str]) -> bool:
     """Copy a checkpoint into another folder, where it has another layout; a writer may replace it meanwhile.
 

@@ -19,7 +19,7 @@ from viking_rpc.store.operations import Committed
 from viking_rpc.store.reading import Account, find_account
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from viking_rpc.store.operations import Operation
@@ -62,6 +62,8 @@ class Writer:
         self._lock = threading.Lock()
         self._waiting: deque[_Pending] = deque()
         self._is_closed = False
+        #: Told what was committed, in order, before whoever committed it goes on.
+        self.on_committed: Callable[[str, Committed], None] | None = None
         self._connection = schema.connect(path, is_writer=True, create=create)
         try:
             schema.prepare(self._connection, path)
@@ -123,6 +125,8 @@ class Writer:
         else:
             for pending, outcome in zip(group, done, strict=True):
                 if isinstance(outcome, Committed):
+                    if self.on_committed is not None and not outcome.is_repeat:
+                        self.on_committed(pending.account, outcome)
                     pending.committed = outcome
                 else:
                     pending.error = outcome
@@ -155,6 +159,28 @@ class Writer:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
+
+
+class Watch:
+    """A connection that notices that somebody has committed, for a few microseconds a look. Of one thread."""
+
+    def __init__(self, path: Path) -> None:
+        """Open it; the first look finds a change."""
+        self._path = path
+        self._connection = schema.connect(path, is_writer=False)
+        self._version = -1
+
+    def has_changed(self) -> bool:
+        """Return whether any connection, of whatever process, has committed since the last look."""
+        with map_errors(self._path):
+            version: int = self._connection.execute("PRAGMA data_version").fetchone()[0]
+        is_new = version != self._version
+        self._version = version
+        return is_new
+
+    def close(self) -> None:
+        """Close it."""
+        self._connection.close()
 
 
 class Readers:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from viking_rpc.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 from viking_rpc.store import reading
-from viking_rpc.store.connections import Readers, Writer
+from viking_rpc.store.connections import Readers, Watch, Writer
 from viking_rpc.store.failures import map_errors
 from viking_rpc.store.operations import Committed, Delete, Move, PurgeExpired, Touch, Upsert, violations_of
 from viking_rpc.store.reading import Counts
@@ -17,7 +17,7 @@ from viking_rpc.store.reading import Counts
 if TYPE_CHECKING:
     import os
     import sqlite3
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -168,7 +168,29 @@ class Database:
             raise InvalidArgumentError.of(violations)
         return self._writer.apply(account, operations, now_us, request_id)
 
+    def on_committed(self, tell: Callable[[str, Committed], None]) -> None:
+        """Have a function told of every batch of this process, in order, before whoever wrote it goes on."""
+        self._writer.on_committed = tell
+
     # -- reads
+
+    def watch(self) -> Watch:
+        """Return what notices commits of any process; the caller closes it."""
+        with map_errors(self._path):
+            return Watch(self._path)
+
+    def revisions(self, accounts: Iterable[str] | None = None) -> Mapping[str, int]:
+        """Return the last committed revision of some accounts, or of all that were ever written to."""
+        with self._readers.transaction() as connection:
+            if accounts is None:
+                return dict(connection.execute("SELECT name, revision FROM account").fetchall())
+            return reading.read_revisions(connection, accounts)
+
+    def staleness(self, account: str, revision: int) -> tuple[int, int]:
+        """Return (rows, contexts whose rows were written or removed after a revision), expired ones included."""
+        with self._readers.transaction() as connection:
+            found = reading.find_account(connection, account)
+            return reading.read_staleness(connection, found, revision) if found else (0, 0)
 
     def revision(self, account: str) -> int:
         """Return the last committed revision of an account, 0 when there is none."""

@@ -13,7 +13,7 @@ from viking_rpc.index.lexicon import K1, B
 from viking_rpc.index.owners import Owner
 from viking_rpc.index.snapshot import Snapshot
 from viking_rpc.index.vocabulary import Vocabulary
-from viking_rpc.store.checkpoint import read_checkpoint, write_checkpoint
+from viking_rpc.store.checkpoint import read_checkpoint, read_revision, write_checkpoint
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,6 +127,11 @@ def load_snapshot(
         **columns,
         **texts,
     )
+
+
+def saved_revision(folder: Path, name: str, *, model: str, dimensions: int, layout: str) -> int:
+    """Return the revision of the checkpoint of a name by its manifest alone, 0 when there is none that fits."""
+    return read_revision(folder, name, model=model, dimensions=dimensions, layout=_layout(layout))
 
 
 def _layout(caller: str) -> str:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from viking_rpc.index.text import ANALYSIS_VERSION
 from viking_rpc.store import schema
-from viking_rpc.store.account import StoreSettings, checkpoint_name, layout_of
 from viking_rpc.store.backup import CHECKPOINT_FOLDER, DATABASE_NAME, copy_database
 from viking_rpc.store.checkpoint import DamagedCheckpointError, StaleCheckpointError, remove_checkpoint
 from viking_rpc.store.checks import MAX_EXAMPLES, RULES, Finding, TermsOf, check_rows, check_rules, repair_rows
 from viking_rpc.store.derived import load_snapshot
 from viking_rpc.store.dump import state_of
 from viking_rpc.store.failures import map_errors
+from viking_rpc.store.layouts import StoreSettings, checkpoint_name, layout_of
 from viking_rpc.store.lock import DataLock, holder_of
 from viking_rpc.store.store import Store
 

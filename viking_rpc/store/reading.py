@@ -183,6 +183,21 @@ def read_changes(connection: Connection, account: Account, revision: int) -> Cha
     return ChangeSet(account.revision, tuple(records), tuple(sorted(gone)), touched)
 
 
+def read_revisions(connection: Connection, accounts: Iterable[str]) -> dict[str, int]:
+    """Return the last revision of those accounts that exist."""
+    query = "SELECT a.name, a.revision FROM json_each(?) j JOIN account a ON a.name = j.value"
+    return dict(connection.execute(query, (json.dumps(list(accounts)),)).fetchall())
+
+
+def read_staleness(connection: Connection, account: Account, revision: int) -> tuple[int, int]:
+    """Return (rows, contexts that were written, moved or deleted after a revision); all rows where the log is short."""
+    n_rows: int = connection.execute("SELECT n_rows FROM account WHERE id = ?", (account.id,)).fetchone()[0]
+    if not account.log_start <= revision <= account.revision:
+        return n_rows, n_rows + 1
+    query = "SELECT COUNT(*) FROM change WHERE account_id = ? AND revision > ? AND op <> ?"
+    return n_rows, connection.execute(query, (account.id, revision, int(Change.TOUCHED))).fetchone()[0]
+
+
 def read_source_hashes(connection: Connection, account_id: int, key: int, uri: str, now_us: int) -> dict[str, str]:
     """Return URI -> source hash of a visible context and all visible ones below it that have one."""
     query = """

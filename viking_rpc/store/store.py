@@ -2,11 +2,13 @@
 
 A write is acknowledged when the database has it on disk and the account's next snapshot is in place. Readers take the
 current snapshot without a lock and keep it as long as they like. When enough has been written since the tree was laid
-out, a thread lays it out anew from the database and the store swaps that in; nobody waits for it.
+out, a thread lays it out anew from the database and the store swaps that in; nobody waits for it. Accounts are loaded
+when they are asked for, and unloaded when all together take more memory than they may.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
@@ -14,8 +16,10 @@ from typing import TYPE_CHECKING, Self
 from viking_rpc.domain.ports import SystemClock
 from viking_rpc.errors import FailedPreconditionError
 from viking_rpc.index.text import ANALYSIS_VERSION
-from viking_rpc.store.account import AccountTree, StoreSettings, pending_rows
+from viking_rpc.store.account import AccountTree, pending_rows
 from viking_rpc.store.database import Committed, Counts, Database
+from viking_rpc.store.follower import Follower
+from viking_rpc.store.layouts import Layouts, StoreSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,7 +58,11 @@ class StoreInfo:
 
 
 class Store:
-    """All accounts of one data directory. Safe for threads; one process at a time (see `store.lock`)."""
+    """All accounts of one data directory. Safe for threads.
+
+    One process at a time (see `store.lock`), or several whose settings say `is_shared`: each follows what the others
+    write, and a `store.keeper` writes the checkpoints.
+    """
 
     def __init__(self, folder: Path, database: Database, settings: StoreSettings, clock: Clock) -> None:
         """Use `open`."""
@@ -63,8 +71,13 @@ class Store:
         self._settings = settings
         self._clock = clock
         self._trees: dict[str, AccountTree] = {}
+        self._layouts = Layouts(folder, database, self._settings)
         self._opening = threading.Lock()
+        self._unloading = threading.Lock()
+        self._clicks = itertools.count(1)
         self.notes: list[str] = []
+        database.on_committed(self._expect)
+        self._follower = Follower(database, self._follow, self._adopt) if settings.is_shared else None
 
     @classmethod
     def open(
@@ -100,6 +113,8 @@ class Store:
 
     def close(self) -> None:
         """Wait for layouts that are under way, then close the database."""
+        if self._follower is not None:
+            self._follower.stop()
         with self._opening:
             trees = list(self._trees.values())
         for tree in trees:
@@ -120,11 +135,25 @@ class Store:
 
     def snapshot(self, account: str) -> Snapshot:
         """Return the account's current state; the first call for an account loads it."""
-        return self._tree(account).snapshot
+        tree = self._tree(account)
+        snapshot = tree.loaded
+        if snapshot is None:
+            snapshot = tree.snapshot
+            self._keep_to_budget(tree)
+        return snapshot
+
+    def loaded(self, account: str) -> Snapshot | None:
+        """Return the account's current state; None when it has to be loaded first, which takes time."""
+        tree = self._trees.get(account)
+        if tree is None:
+            return None
+        tree.used = next(self._clicks)
+        return tree.loaded
 
     def follow(self, account: str) -> Snapshot:
         """Return the account's state with all that was committed straight into the database, as an import does."""
-        return self._tree(account).follow()
+        self._tree(account).advance(self.database.revision(account))
+        return self.snapshot(account)
 
     def _tree(self, account: str) -> AccountTree:
         tree = self._trees.get(account)
@@ -132,10 +161,47 @@ class Store:
             with self._opening:
                 tree = self._trees.get(account)
                 if tree is None:
-                    folder = self.folder / "checkpoints"
-                    tree = AccountTree(account, self.database, folder, self._settings, self.notes.append)
+                    tree = AccountTree(account, self.database, self._layouts, self.notes.append)
                     self._trees[account] = tree
+        tree.used = next(self._clicks)
         return tree
+
+    def _keep_to_budget(self, newest: AccountTree) -> None:
+        """Unload accounts until the rest fits into the budget; the one that was asked for last stays."""
+        budget = self._settings.memory_budget_bytes
+        if not budget:
+            return
+        with self._unloading:
+            loaded = [(tree.used, tree, found.size_bytes) for tree in self._all() if (found := tree.loaded) is not None]
+            excess = sum(size for _, _, size in loaded) - budget
+            for _, tree, size in sorted(loaded, key=lambda one: one[0]):
+                if excess <= 0:
+                    break
+                if tree is not newest and tree.unload():
+                    excess -= size
+
+    def _all(self) -> list[AccountTree]:
+        with self._opening:
+            return list(self._trees.values())
+
+    # -- other processes
+
+    def _expect(self, account: str, committed: Committed) -> None:
+        tree = self._trees.get(account)
+        if tree is not None:
+            tree.expect(committed)
+
+    def _follow(self) -> None:
+        """Bring every loaded account to what is committed."""
+        with self._opening:
+            loaded = {name: tree for name, tree in self._trees.items() if tree.loaded is not None}
+        for name, revision in self.database.revisions(loaded).items():
+            loaded[name].advance(revision)
+
+    def _adopt(self) -> None:
+        """Take the checkpoints that another process wrote."""
+        for tree in self._all():
+            tree.adopt()
 
     # -- writes
 
@@ -145,14 +211,14 @@ class Store:
         Raises:
             As `Database.apply`.
         """
-        tree = self._tree(account)
+        self.snapshot(account)  # loaded before, so that reading it does not hold up what is committed
         committed = self.database.apply(account, operations, now_us=self._clock.now_us(), request_id=request_id)
-        tree.advance(committed)
+        self._trees[account].advance(committed.revision)
         return committed
 
     def settle(self) -> None:
         """Wait until no layout is under way."""
-        for tree in list(self._trees.values()):
+        for tree in self._all():
             tree.settle()
 
     def lay_out(self, account: str) -> None:
@@ -208,15 +274,15 @@ class Store:
 
     def info(self, account: str) -> StoreInfo:
         """Return facts about an account."""
-        tree = self._tree(account)
+        tree, snapshot = self._tree(account), self.snapshot(account)
         meta = self.database.meta
         return StoreInfo(
             model=meta.model,
             dimensions=meta.dimensions,
-            revision=tree.snapshot.revision,
+            revision=snapshot.revision,
             checkpoint_revision=tree.checkpoint_revision,
-            pending_rows=pending_rows(tree.snapshot),
-            has_ann=bool(tree.snapshot.owners),
+            pending_rows=pending_rows(snapshot),
+            has_ann=bool(snapshot.owners),
             database_bytes=sum(path.stat().st_size for path in self.folder.glob("viking.db*")),
             counts=self.database.counts(account, now_us=self._clock.now_us()),
             notes=tuple(self.notes),
