@@ -79,7 +79,7 @@ def import_(
     ] = None,
     corpus: Annotated[
         Path | None,
-        typer.Option("--corpus", metavar="DIR", help="Import a corpus (corpus.jsonl.gz) instead of a PATH."),
+        typer.Option("--corpus", metavar="DIR", help="Import a corpus or an export (corpus.jsonl.gz), not a PATH."),
     ] = None,
     prune: Annotated[
         bool, typer.Option("--prune", help="Also remove what an earlier import made and is gone now.")
@@ -233,6 +233,54 @@ def info(data: Data = None, server: Server = None, config: Config = None, as_jso
     from viking_rpc.cli.facts import show_info
 
     show_info(data=data, server=server, config=config, as_json=as_json)
+
+
+@app.command()
+def doctor(
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Put right what needs no guess; a copy of the database is kept.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Neither check indexes, nor compare term lists with texts.")
+    ] = False,
+    data: Data = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Check a data directory; exit with 1 when something is wrong and stays so."""
+    from viking_rpc.cli.maintenance import check_data
+
+    raise typer.Exit(check_data(data, config, is_repair=repair, is_quick=quick, as_json=as_json))
+
+
+@app.command()
+def backup(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
+    checkpoints: Annotated[
+        bool, typer.Option("--checkpoints", help="Also copy the laid-out trees: larger, but starts at once.")
+    ] = False,
+    data: Data = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Copy a data directory, served or not; the copy is a data directory."""
+    from viking_rpc.cli.maintenance import back_up_data
+
+    back_up_data(folder, data, config, with_checkpoints=checkpoints, as_json=as_json)
+
+
+@app.command()
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
+    account: Annotated[str, typer.Option("--account", metavar="NAME", help="Whose contexts.")] = "default",
+    data: Data = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Write all contexts as a corpus, vectors included; `import --corpus DIR` reads it back."""
+    from viking_rpc.cli.maintenance import export_data
+
+    export_data(folder, account, data, config, as_json=as_json)
 
 
 @app.command()

@@ -14,6 +14,7 @@ from viking_rpc.domain.access import denial, denied, may_write
 from viking_rpc.domain.identity import LOCAL
 from viking_rpc.domain.uri import Uri, parse_uri
 from viking_rpc.errors import FailedPreconditionError, InvalidArgumentError, Violation
+from viking_rpc.ingest.corpus import is_export
 from viking_rpc.ingest.folder import WalkOptions
 from viking_rpc.ingest.pipeline import run_import
 from viking_rpc.ingest.plan import plan_corpus, plan_folder
@@ -52,6 +53,10 @@ def import_path(
         NotFoundError: the path does not exist.
     """
     _check_arguments(path, to, corpus)
+    if corpus is not None and is_export(corpus):
+        _check_restore(server, allow_prune=allow_prune)
+        restore_export(corpus, settings_for(data, config), as_json=as_json)
+        return
     settings = settings_for(data, config)
     with progress_bar() as progress:
         if corpus is not None:
@@ -66,6 +71,37 @@ def import_path(
         print_json({"root": plan.root} | to_json(report))
     else:
         show_report(plan.root, report)
+
+
+def restore_export(folder: Path, settings: Settings, *, as_json: bool) -> None:
+    """Write an export, vectors included, into a data directory that nobody serves, and print what was done.
+
+    Args:
+        folder: the export.
+        settings: name the data directory.
+        as_json: print the report as JSON.
+
+    Raises:
+        FailedPreconditionError: DATA_DIRECTORY_LOCKED; MODEL_MISMATCH.
+        DataLossError: EXPORT_DAMAGED.
+    """
+    from viking_rpc.engine import store_settings
+    from viking_rpc.ingest.restore import read_export, restore
+    from viking_rpc.store.lock import DataLock
+
+    export = read_export(folder)
+    with progress_bar() as progress, DataLock.acquire(settings.data):
+        report = restore(
+            export,
+            settings.data,
+            settings=store_settings(settings),
+            now_us=time.time_ns() // 1000,
+            on_progress=_shown(progress, "writing"),
+        )
+    if as_json:
+        print_json({"root": "viking://", "account": export.manifest.account} | to_json(report))
+    else:
+        show_report("viking://", report)
 
 
 def plan_path(path: Path, to: str, settings: Settings, progress: Progress) -> ImportPlan:
@@ -137,6 +173,16 @@ def _check_arguments(path: Path | None, to: str | None, corpus: Path | None) -> 
         found.append(Violation("--to", "a PATH needs a destination, e.g. --to viking://resources/docs"))
     if corpus is not None and to is not None:
         found.append(Violation("--to", "a corpus says itself where its contexts go"))
+    if found:
+        raise InvalidArgumentError.of(found)
+
+
+def _check_restore(server: str | None, *, allow_prune: bool) -> None:
+    found = []
+    if server:
+        found.append(Violation("--server", "an export is imported into a data directory: stop its server, use --data"))
+    if allow_prune:
+        found.append(Violation("--prune", "an export only adds and replaces; import it into a new data directory"))
     if found:
         raise InvalidArgumentError.of(found)
 

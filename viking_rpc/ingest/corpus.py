@@ -6,7 +6,7 @@ import gzip
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from viking_rpc.domain.context import ContextType
 from viking_rpc.errors import InvalidArgumentError, NotFoundError
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+#: Written last into a corpus that holds all of an account, see `ingest.export`.
+MANIFEST_NAME: Final = "export.json"
 _QRELS_FIELDS = 3
 
 
@@ -56,6 +58,11 @@ class Judgment:
     grade: int
 
 
+def is_export(folder: Path) -> bool:
+    """Return whether a corpus is an export, vectors included."""
+    return (folder / MANIFEST_NAME).is_file()
+
+
 def read_leaves(folder: Path) -> Iterator[CorpusLeaf]:
     """Yield the leaves of `corpus.jsonl.gz`.
 
@@ -64,11 +71,11 @@ def read_leaves(folder: Path) -> Iterator[CorpusLeaf]:
         InvalidArgumentError: reason BAD_CORPUS; so do all readers of this module.
     """
     path = folder / "corpus.jsonl.gz"
-    for i, record in _read_records(path):
+    for i, record in read_records(path):
         uri = _uri(record, path, i)
         name = _text(record, "context_type", path, i).upper()
         if name not in ContextType.__members__:
-            raise _bad(path, i, f"context_type {name.lower()!r} is none of resource, memory, skill")
+            raise bad_line(path, i, f"context_type {name.lower()!r} is none of resource, memory, skill")
         title, text = _text(record, "title", path, i), _text(record, "text", path, i)
         yield CorpusLeaf(uri, ContextType[name], title, text, _time(record, path, i))
 
@@ -77,7 +84,7 @@ def read_directories(folder: Path) -> Iterator[CorpusDirectory]:
     """Yield the directories of `dirs.jsonl.gz`; none when there is no such file."""
     path = folder / "dirs.jsonl.gz"
     if path.exists():
-        for i, record in _read_records(path):
+        for i, record in read_records(path):
             yield CorpusDirectory(
                 _uri(record, path, i), _text(record, "title", path, i), _text(record, "text", path, i)
             )
@@ -86,10 +93,10 @@ def read_directories(folder: Path) -> Iterator[CorpusDirectory]:
 def read_queries(folder: Path) -> Iterator[CorpusQuery]:
     """Yield the queries of `queries.jsonl.gz`."""
     path = folder / "queries.jsonl.gz"
-    for i, record in _read_records(path):
+    for i, record in read_records(path):
         target = record.get("target_uri") or ""
         if not isinstance(target, str):
-            raise _bad(path, i, "target_uri is no text")
+            raise bad_line(path, i, "target_uri is no text")
         yield CorpusQuery(_text(record, "id", path, i), _text(record, "text", path, i), target)
 
 
@@ -99,9 +106,9 @@ def read_judgments(folder: Path) -> Iterator[Judgment]:
     for i, line in _read_lines(path):
         fields = line.split("\t")
         if len(fields) != _QRELS_FIELDS:
-            raise _bad(path, i, f"has {len(fields)} fields, not query id, uri and grade")
+            raise bad_line(path, i, f"has {len(fields)} fields, not query id, uri and grade")
         if not fields[2].isdecimal():
-            raise _bad(path, i, f"grade {fields[2]!r} is no number")
+            raise bad_line(path, i, f"grade {fields[2]!r} is no number")
         yield Judgment(fields[0], fields[1], int(fields[2]))
 
 
@@ -116,31 +123,32 @@ def _read_lines(path: Path) -> Iterator[tuple[int, str]]:
                 if line.strip():
                     yield i, line.decode("utf-8").rstrip("\r\n")
     except (OSError, EOFError, UnicodeDecodeError, gzip.zlib.error) as error:  # type: ignore[attr-defined]
-        raise _bad(path, i, f"cannot be read: {error}") from error
+        raise bad_line(path, i, f"cannot be read: {error}") from error
 
 
-def _read_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number from 1, JSON object) of a file of lines, compressed or not."""
     for i, line in _read_lines(path):
         try:
             record = json.loads(line)
         except ValueError as error:
-            raise _bad(path, i, f"is no JSON: {error}") from error
+            raise bad_line(path, i, f"is no JSON: {error}") from error
         if not isinstance(record, dict):
-            raise _bad(path, i, "is no JSON object")
+            raise bad_line(path, i, "is no JSON object")
         yield i, record
 
 
 def _text(record: dict[str, Any], key: str, path: Path, i: int) -> str:
     value = record.get(key)
     if not isinstance(value, str):
-        raise _bad(path, i, f"{key} is missing or no text")
+        raise bad_line(path, i, f"{key} is missing or no text")
     return value
 
 
 def _uri(record: dict[str, Any], path: Path, i: int) -> str:
     uri = _text(record, "uri", path, i)
     if not uri.startswith("viking://") or uri.endswith("/"):
-        raise _bad(path, i, f"uri {uri!r} is no canonical viking:// URI")
+        raise bad_line(path, i, f"uri {uri!r} is no canonical viking:// URI")
     return uri
 
 
@@ -151,11 +159,12 @@ def _time(record: dict[str, Any], path: Path, i: int) -> int | None:
     try:
         time = datetime.fromisoformat(value)
     except (TypeError, ValueError) as error:
-        raise _bad(path, i, f"updated_at {value!r} is no ISO 8601 time") from error
+        raise bad_line(path, i, f"updated_at {value!r} is no ISO 8601 time") from error
     # A store's times begin in 1970, and its 0 is no time: older texts are of the first moment.
     return max(int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1_000_000), 1)
 
 
-def _bad(path: Path, i: int, what: str) -> InvalidArgumentError:
+def bad_line(path: Path, i: int, what: str) -> InvalidArgumentError:
+    """Say what is wrong with a line of a corpus."""
     where = f"{path}:{i}"
     return InvalidArgumentError("BAD_CORPUS", f"{where}: {what}", {"path": str(path), "line": str(i)})
