@@ -118,6 +118,13 @@ REQUESTS: dict[str, Message] = {
         trace_level=retrieval.TRACE_LEVEL_SCORES,
         min_revision=43,
     ),
+    "v1_search_merge": retrieval.SearchRequest(
+        planning=retrieval.PlanRequest(task="rotate it"),
+        merge=retrieval.MergeOptions(rrf_k=0, priority_weights=[1.0, 0.5, 0.25, 0.125, 0.0]),
+    ),
+    "v1_assemble_context": retrieval.AssembleContextRequest(
+        retrieve=RETRIEVE_TEXT, max_tokens=600, exclude_uris=["viking://resources/handbook/auth.md"]
+    ),
     "v1_explain": retrieval.ExplainRequest(request=RETRIEVE_TEXT, uri="viking://resources/handbook/auth.md"),
     "v1_get_context": contexts.GetContextRequest(
         uri="viking://resources/handbook/.overview.md", view=pb.CONTEXT_VIEW_FULL, min_revision=44

@@ -415,7 +415,7 @@ class TypedQuery(_message.Message):
     def __init__(self, query: _Optional[str] = ..., type: _Optional[_Union[_context_pb2.ContextType, str]] = ..., intent: _Optional[str] = ..., priority: _Optional[int] = ..., target_uris: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SearchRequest(_message.Message):
-    __slots__ = ("planning", "plan", "scope", "filter", "limit", "view", "mode", "options", "trace_level", "min_revision")
+    __slots__ = ("planning", "plan", "scope", "filter", "limit", "view", "mode", "options", "trace_level", "min_revision", "merge")
     PLANNING_FIELD_NUMBER: _ClassVar[int]
     PLAN_FIELD_NUMBER: _ClassVar[int]
     SCOPE_FIELD_NUMBER: _ClassVar[int]
@@ -426,6 +426,7 @@ class SearchRequest(_message.Message):
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     TRACE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     MIN_REVISION_FIELD_NUMBER: _ClassVar[int]
+    MERGE_FIELD_NUMBER: _ClassVar[int]
     planning: PlanRequest
     plan: QueryPlan
     scope: _context_pb2.Scope
@@ -436,10 +437,19 @@ class SearchRequest(_message.Message):
     options: RetrieveOptions
     trace_level: TraceLevel
     min_revision: int
-    def __init__(self, planning: _Optional[_Union[PlanRequest, _Mapping]] = ..., plan: _Optional[_Union[QueryPlan, _Mapping]] = ..., scope: _Optional[_Union[_context_pb2.Scope, _Mapping]] = ..., filter: _Optional[_Union[_context_pb2.Filter, _Mapping]] = ..., limit: _Optional[int] = ..., view: _Optional[_Union[_context_pb2.ContextView, str]] = ..., mode: _Optional[_Union[RetrieveMode, str]] = ..., options: _Optional[_Union[RetrieveOptions, _Mapping]] = ..., trace_level: _Optional[_Union[TraceLevel, str]] = ..., min_revision: _Optional[int] = ...) -> None: ...
+    merge: MergeOptions
+    def __init__(self, planning: _Optional[_Union[PlanRequest, _Mapping]] = ..., plan: _Optional[_Union[QueryPlan, _Mapping]] = ..., scope: _Optional[_Union[_context_pb2.Scope, _Mapping]] = ..., filter: _Optional[_Union[_context_pb2.Filter, _Mapping]] = ..., limit: _Optional[int] = ..., view: _Optional[_Union[_context_pb2.ContextView, str]] = ..., mode: _Optional[_Union[RetrieveMode, str]] = ..., options: _Optional[_Union[RetrieveOptions, _Mapping]] = ..., trace_level: _Optional[_Union[TraceLevel, str]] = ..., min_revision: _Optional[int] = ..., merge: _Optional[_Union[MergeOptions, _Mapping]] = ...) -> None: ...
+
+class MergeOptions(_message.Message):
+    __slots__ = ("rrf_k", "priority_weights")
+    RRF_K_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    rrf_k: int
+    priority_weights: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, rrf_k: _Optional[int] = ..., priority_weights: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class SearchResponse(_message.Message):
-    __slots__ = ("matches", "memories", "resources", "skills", "plan", "plan_status", "query_results", "revision", "warnings", "empty_reason")
+    __slots__ = ("matches", "memories", "resources", "skills", "plan", "plan_status", "query_results", "revision", "warnings", "empty_reason", "total_matched", "total_duration")
     MATCHES_FIELD_NUMBER: _ClassVar[int]
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
@@ -450,6 +460,8 @@ class SearchResponse(_message.Message):
     REVISION_FIELD_NUMBER: _ClassVar[int]
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
     EMPTY_REASON_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_MATCHED_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_DURATION_FIELD_NUMBER: _ClassVar[int]
     matches: _containers.RepeatedCompositeFieldContainer[SearchMatch]
     memories: _containers.RepeatedScalarFieldContainer[int]
     resources: _containers.RepeatedScalarFieldContainer[int]
@@ -460,7 +472,9 @@ class SearchResponse(_message.Message):
     revision: int
     warnings: _containers.RepeatedCompositeFieldContainer[Warning]
     empty_reason: EmptyReason
-    def __init__(self, matches: _Optional[_Iterable[_Union[SearchMatch, _Mapping]]] = ..., memories: _Optional[_Iterable[int]] = ..., resources: _Optional[_Iterable[int]] = ..., skills: _Optional[_Iterable[int]] = ..., plan: _Optional[_Union[QueryPlan, _Mapping]] = ..., plan_status: _Optional[_Union[PlanStatus, str]] = ..., query_results: _Optional[_Iterable[_Union[QueryResult, _Mapping]]] = ..., revision: _Optional[int] = ..., warnings: _Optional[_Iterable[_Union[Warning, _Mapping]]] = ..., empty_reason: _Optional[_Union[EmptyReason, str]] = ...) -> None: ...
+    total_matched: int
+    total_duration: _duration_pb2.Duration
+    def __init__(self, matches: _Optional[_Iterable[_Union[SearchMatch, _Mapping]]] = ..., memories: _Optional[_Iterable[int]] = ..., resources: _Optional[_Iterable[int]] = ..., skills: _Optional[_Iterable[int]] = ..., plan: _Optional[_Union[QueryPlan, _Mapping]] = ..., plan_status: _Optional[_Union[PlanStatus, str]] = ..., query_results: _Optional[_Iterable[_Union[QueryResult, _Mapping]]] = ..., revision: _Optional[int] = ..., warnings: _Optional[_Iterable[_Union[Warning, _Mapping]]] = ..., empty_reason: _Optional[_Union[EmptyReason, str]] = ..., total_matched: _Optional[int] = ..., total_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class SearchMatch(_message.Message):
     __slots__ = ("match", "query_indexes")
@@ -471,18 +485,20 @@ class SearchMatch(_message.Message):
     def __init__(self, match: _Optional[_Union[Match, _Mapping]] = ..., query_indexes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class QueryResult(_message.Message):
-    __slots__ = ("uris", "searched_roots", "stats", "steps", "warnings")
+    __slots__ = ("uris", "searched_roots", "stats", "steps", "warnings", "empty_reason")
     URIS_FIELD_NUMBER: _ClassVar[int]
     SEARCHED_ROOTS_FIELD_NUMBER: _ClassVar[int]
     STATS_FIELD_NUMBER: _ClassVar[int]
     STEPS_FIELD_NUMBER: _ClassVar[int]
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    EMPTY_REASON_FIELD_NUMBER: _ClassVar[int]
     uris: _containers.RepeatedScalarFieldContainer[str]
     searched_roots: _containers.RepeatedScalarFieldContainer[str]
     stats: RetrieveStats
     steps: _containers.RepeatedCompositeFieldContainer[TraceStep]
     warnings: _containers.RepeatedCompositeFieldContainer[Warning]
-    def __init__(self, uris: _Optional[_Iterable[str]] = ..., searched_roots: _Optional[_Iterable[str]] = ..., stats: _Optional[_Union[RetrieveStats, _Mapping]] = ..., steps: _Optional[_Iterable[_Union[TraceStep, _Mapping]]] = ..., warnings: _Optional[_Iterable[_Union[Warning, _Mapping]]] = ...) -> None: ...
+    empty_reason: EmptyReason
+    def __init__(self, uris: _Optional[_Iterable[str]] = ..., searched_roots: _Optional[_Iterable[str]] = ..., stats: _Optional[_Union[RetrieveStats, _Mapping]] = ..., steps: _Optional[_Iterable[_Union[TraceStep, _Mapping]]] = ..., warnings: _Optional[_Iterable[_Union[Warning, _Mapping]]] = ..., empty_reason: _Optional[_Union[EmptyReason, str]] = ...) -> None: ...
 
 class ExplainRequest(_message.Message):
     __slots__ = ("request", "uri")
@@ -493,29 +509,113 @@ class ExplainRequest(_message.Message):
     def __init__(self, request: _Optional[_Union[RetrieveRequest, _Mapping]] = ..., uri: _Optional[str] = ...) -> None: ...
 
 class ExplainResponse(_message.Message):
-    __slots__ = ("verdict", "path", "exhaustive_rank", "summary", "revision")
+    __slots__ = ("verdict", "path", "exhaustive_rank", "summary", "revision", "blocked_uri", "blocked_score", "stop_reason", "directories_expanded", "rank", "warnings")
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     EXHAUSTIVE_RANK_FIELD_NUMBER: _ClassVar[int]
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_URI_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_SCORE_FIELD_NUMBER: _ClassVar[int]
+    STOP_REASON_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORIES_EXPANDED_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
     verdict: Verdict
     path: _containers.RepeatedCompositeFieldContainer[PathStep]
     exhaustive_rank: int
     summary: str
     revision: int
-    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., path: _Optional[_Iterable[_Union[PathStep, _Mapping]]] = ..., exhaustive_rank: _Optional[int] = ..., summary: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
+    blocked_uri: str
+    blocked_score: float
+    stop_reason: StopReason
+    directories_expanded: int
+    rank: int
+    warnings: _containers.RepeatedCompositeFieldContainer[Warning]
+    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., path: _Optional[_Iterable[_Union[PathStep, _Mapping]]] = ..., exhaustive_rank: _Optional[int] = ..., summary: _Optional[str] = ..., revision: _Optional[int] = ..., blocked_uri: _Optional[str] = ..., blocked_score: _Optional[float] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., directories_expanded: _Optional[int] = ..., rank: _Optional[int] = ..., warnings: _Optional[_Iterable[_Union[Warning, _Mapping]]] = ...) -> None: ...
 
 class PathStep(_message.Message):
-    __slots__ = ("uri", "parts", "expanded", "sibling_rank", "sibling_count")
+    __slots__ = ("uri", "parts", "expanded", "sibling_rank", "sibling_count", "step_index", "round")
     URI_FIELD_NUMBER: _ClassVar[int]
     PARTS_FIELD_NUMBER: _ClassVar[int]
     EXPANDED_FIELD_NUMBER: _ClassVar[int]
     SIBLING_RANK_FIELD_NUMBER: _ClassVar[int]
     SIBLING_COUNT_FIELD_NUMBER: _ClassVar[int]
+    STEP_INDEX_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
     uri: str
     parts: ScoreParts
     expanded: bool
     sibling_rank: int
     sibling_count: int
-    def __init__(self, uri: _Optional[str] = ..., parts: _Optional[_Union[ScoreParts, _Mapping]] = ..., expanded: bool = ..., sibling_rank: _Optional[int] = ..., sibling_count: _Optional[int] = ...) -> None: ...
+    step_index: int
+    round: int
+    def __init__(self, uri: _Optional[str] = ..., parts: _Optional[_Union[ScoreParts, _Mapping]] = ..., expanded: bool = ..., sibling_rank: _Optional[int] = ..., sibling_count: _Optional[int] = ..., step_index: _Optional[int] = ..., round: _Optional[int] = ...) -> None: ...
+
+class AssembleContextRequest(_message.Message):
+    __slots__ = ("retrieve", "search", "max_tokens", "exclude_uris")
+    RETRIEVE_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_FIELD_NUMBER: _ClassVar[int]
+    MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    EXCLUDE_URIS_FIELD_NUMBER: _ClassVar[int]
+    retrieve: RetrieveRequest
+    search: SearchRequest
+    max_tokens: int
+    exclude_uris: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, retrieve: _Optional[_Union[RetrieveRequest, _Mapping]] = ..., search: _Optional[_Union[SearchRequest, _Mapping]] = ..., max_tokens: _Optional[int] = ..., exclude_uris: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class AssembleContextResponse(_message.Message):
+    __slots__ = ("text", "entries", "more_uris", "stats", "warnings", "empty_reason", "revision")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    MORE_URIS_FIELD_NUMBER: _ClassVar[int]
+    STATS_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    EMPTY_REASON_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    entries: _containers.RepeatedCompositeFieldContainer[AssembledEntry]
+    more_uris: _containers.RepeatedScalarFieldContainer[str]
+    stats: AssembleStats
+    warnings: _containers.RepeatedCompositeFieldContainer[Warning]
+    empty_reason: EmptyReason
+    revision: int
+    def __init__(self, text: _Optional[str] = ..., entries: _Optional[_Iterable[_Union[AssembledEntry, _Mapping]]] = ..., more_uris: _Optional[_Iterable[str]] = ..., stats: _Optional[_Union[AssembleStats, _Mapping]] = ..., warnings: _Optional[_Iterable[_Union[Warning, _Mapping]]] = ..., empty_reason: _Optional[_Union[EmptyReason, str]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class AssembledEntry(_message.Message):
+    __slots__ = ("uri", "level", "tokens", "is_cut", "score", "type")
+    URI_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    IS_CUT_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    uri: str
+    level: _context_pb2.Level
+    tokens: int
+    is_cut: bool
+    score: float
+    type: _context_pb2.ContextType
+    def __init__(self, uri: _Optional[str] = ..., level: _Optional[_Union[_context_pb2.Level, str]] = ..., tokens: _Optional[int] = ..., is_cut: bool = ..., score: _Optional[float] = ..., type: _Optional[_Union[_context_pb2.ContextType, str]] = ...) -> None: ...
+
+class AssembleStats(_message.Message):
+    __slots__ = ("max_tokens", "used_tokens", "matched_count", "excluded_count", "duplicate_count", "dropped_count", "abstract_count", "overview_count", "detail_count")
+    MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    USED_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    MATCHED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    EXCLUDED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    ABSTRACT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    OVERVIEW_COUNT_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_COUNT_FIELD_NUMBER: _ClassVar[int]
+    max_tokens: int
+    used_tokens: int
+    matched_count: int
+    excluded_count: int
+    duplicate_count: int
+    dropped_count: int
+    abstract_count: int
+    overview_count: int
+    detail_count: int
+    def __init__(self, max_tokens: _Optional[int] = ..., used_tokens: _Optional[int] = ..., matched_count: _Optional[int] = ..., excluded_count: _Optional[int] = ..., duplicate_count: _Optional[int] = ..., dropped_count: _Optional[int] = ..., abstract_count: _Optional[int] = ..., overview_count: _Optional[int] = ..., detail_count: _Optional[int] = ...) -> None: ...

@@ -66,6 +66,11 @@ class RetrievalServiceStub(object):
                 request_serializer=viking_dot_v1_dot_retrieval__service__pb2.ExplainRequest.SerializeToString,
                 response_deserializer=viking_dot_v1_dot_retrieval__service__pb2.ExplainResponse.FromString,
                 _registered_method=True)
+        self.AssembleContext = channel.unary_unary(
+                '/viking.v1.RetrievalService/AssembleContext',
+                request_serializer=viking_dot_v1_dot_retrieval__service__pb2.AssembleContextRequest.SerializeToString,
+                response_deserializer=viking_dot_v1_dot_retrieval__service__pb2.AssembleContextResponse.FromString,
+                _registered_method=True)
 
 
 class RetrievalServiceServicer(object):
@@ -113,6 +118,13 @@ class RetrievalServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AssembleContext(self, request, context):
+        """Matches as one text for a prompt, within a budget of tokens.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RetrievalServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -140,6 +152,11 @@ def add_RetrievalServiceServicer_to_server(servicer, server):
                     servicer.Explain,
                     request_deserializer=viking_dot_v1_dot_retrieval__service__pb2.ExplainRequest.FromString,
                     response_serializer=viking_dot_v1_dot_retrieval__service__pb2.ExplainResponse.SerializeToString,
+            ),
+            'AssembleContext': grpc.unary_unary_rpc_method_handler(
+                    servicer.AssembleContext,
+                    request_deserializer=viking_dot_v1_dot_retrieval__service__pb2.AssembleContextRequest.FromString,
+                    response_serializer=viking_dot_v1_dot_retrieval__service__pb2.AssembleContextResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -284,6 +301,33 @@ class RetrievalService(object):
             '/viking.v1.RetrievalService/Explain',
             viking_dot_v1_dot_retrieval__service__pb2.ExplainRequest.SerializeToString,
             viking_dot_v1_dot_retrieval__service__pb2.ExplainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AssembleContext(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/viking.v1.RetrievalService/AssembleContext',
+            viking_dot_v1_dot_retrieval__service__pb2.AssembleContextRequest.SerializeToString,
+            viking_dot_v1_dot_retrieval__service__pb2.AssembleContextResponse.FromString,
             options,
             channel_credentials,
             insecure,
