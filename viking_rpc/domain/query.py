@@ -30,6 +30,21 @@ class Profile(IntEnum):
     EXHAUSTIVE = 3
 
 
+class RerankMode(IntEnum):
+    """Whether to rerank; the numbers are those of the contract."""
+
+    OFF = 1
+    PREFER = 2
+    REQUIRE = 3
+
+
+class RerankScope(IntEnum):
+    """What a reranker gets to see; the numbers are those of the contract."""
+
+    FINAL = 1
+    EACH_LEVEL = 2
+
+
 class TraceLevel(IntEnum):
     """How much of the descent the answer tells; each level includes the ones below."""
 
@@ -87,7 +102,10 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class RetrieveOptions:
-    """How to search; None means the profile's value."""
+    """How to search; None means the profile's value.
+
+    `rerank_mode` None is PREFER in THINKING and OFF in QUICK. `rerank_threshold` is on the reranker's scale.
+    """
 
     profile: Profile = Profile.BALANCED
     score_threshold: float | None = None
@@ -101,6 +119,10 @@ class RetrieveOptions:
     convergence_rounds: int | None = None
     max_scored_rows: int | None = None
     time_budget_s: float | None = None
+    rerank_mode: RerankMode | None = None
+    rerank_scope: RerankScope = RerankScope.FINAL
+    max_rerank_documents: int | None = None
+    rerank_threshold: float | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -31,6 +31,13 @@ class EmptyReason(IntEnum):
     PLAN_SKIPPED = 4
 
 
+class ThresholdSpace(IntEnum):
+    """On which scale a threshold cuts; the numbers are those of the contract."""
+
+    RELEVANCE = 1
+    RERANK = 2
+
+
 @dataclass(frozen=True, slots=True)
 class AnswerWarning:
     """Something that could not be done as asked; the rest of the answer is valid."""
@@ -108,7 +115,10 @@ class LevelStats:
 
 @dataclass(frozen=True, slots=True)
 class RetrieveStats:
-    """The cost of one retrieval; durations are microseconds of wall time."""
+    """The cost of one retrieval; durations are microseconds of wall time.
+
+    `n_rerank_calls` counts requests to the reranker, `n_reranked` the texts in them.
+    """
 
     stop_reason: StopReason | None = None
     n_rounds: int = 0
@@ -120,12 +130,15 @@ class RetrieveStats:
     seed_us: float = 0.0
     descent_us: float = 0.0
     total_us: float = 0.0
+    n_rerank_calls: int = 0
+    n_reranked: int = 0
+    rerank_us: float = 0.0
     levels: tuple[LevelStats, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class RetrieveResult:
-    """The whole answer; `best_below_threshold` is the best relevance that the threshold cut."""
+    """The whole answer; `best_below_threshold` is the best score that the threshold of `threshold_space` cut."""
 
     matches: tuple[Match, ...]
     revision: int
@@ -137,3 +150,4 @@ class RetrieveResult:
     empty_reason: EmptyReason = EmptyReason.NONE
     total_matched: int = 0
     best_below_threshold: float | None = field(default=None)
+    threshold_space: ThresholdSpace | None = None

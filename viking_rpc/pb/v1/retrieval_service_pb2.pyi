@@ -45,6 +45,12 @@ class TraceLevel(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TRACE_LEVEL_STEPS: _ClassVar[TraceLevel]
     TRACE_LEVEL_SCORES: _ClassVar[TraceLevel]
 
+class ThresholdSpace(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    THRESHOLD_SPACE_UNSPECIFIED: _ClassVar[ThresholdSpace]
+    THRESHOLD_SPACE_RELEVANCE: _ClassVar[ThresholdSpace]
+    THRESHOLD_SPACE_RERANK: _ClassVar[ThresholdSpace]
+
 class StopReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     STOP_REASON_UNSPECIFIED: _ClassVar[StopReason]
@@ -98,6 +104,9 @@ TRACE_LEVEL_NONE: TraceLevel
 TRACE_LEVEL_STATS: TraceLevel
 TRACE_LEVEL_STEPS: TraceLevel
 TRACE_LEVEL_SCORES: TraceLevel
+THRESHOLD_SPACE_UNSPECIFIED: ThresholdSpace
+THRESHOLD_SPACE_RELEVANCE: ThresholdSpace
+THRESHOLD_SPACE_RERANK: ThresholdSpace
 STOP_REASON_UNSPECIFIED: StopReason
 STOP_REASON_EXHAUSTED: StopReason
 STOP_REASON_CONVERGED: StopReason
@@ -135,7 +144,7 @@ class Query(_message.Message):
     def __init__(self, text: _Optional[str] = ..., vector: _Optional[_Union[_context_pb2.Vector, _Mapping]] = ..., like_uri: _Optional[str] = ..., lexical_text: _Optional[str] = ...) -> None: ...
 
 class RetrieveOptions(_message.Message):
-    __slots__ = ("profile", "score_threshold", "score_gte", "score_propagation_alpha", "hotness_alpha", "lexical_weight", "global_top_k", "parallelism", "convergence_rounds", "max_scored_rows", "rerank_mode", "rerank_scope", "max_rerank_documents", "time_budget", "leaf_seeds")
+    __slots__ = ("profile", "score_threshold", "score_gte", "score_propagation_alpha", "hotness_alpha", "lexical_weight", "global_top_k", "parallelism", "convergence_rounds", "max_scored_rows", "rerank_mode", "rerank_scope", "max_rerank_documents", "time_budget", "leaf_seeds", "rerank_threshold")
     PROFILE_FIELD_NUMBER: _ClassVar[int]
     SCORE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
     SCORE_GTE_FIELD_NUMBER: _ClassVar[int]
@@ -151,6 +160,7 @@ class RetrieveOptions(_message.Message):
     MAX_RERANK_DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
     TIME_BUDGET_FIELD_NUMBER: _ClassVar[int]
     LEAF_SEEDS_FIELD_NUMBER: _ClassVar[int]
+    RERANK_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
     profile: Profile
     score_threshold: float
     score_gte: bool
@@ -166,7 +176,8 @@ class RetrieveOptions(_message.Message):
     max_rerank_documents: int
     time_budget: _duration_pb2.Duration
     leaf_seeds: int
-    def __init__(self, profile: _Optional[_Union[Profile, str]] = ..., score_threshold: _Optional[float] = ..., score_gte: bool = ..., score_propagation_alpha: _Optional[float] = ..., hotness_alpha: _Optional[float] = ..., lexical_weight: _Optional[float] = ..., global_top_k: _Optional[int] = ..., parallelism: _Optional[int] = ..., convergence_rounds: _Optional[int] = ..., max_scored_rows: _Optional[int] = ..., rerank_mode: _Optional[_Union[RerankMode, str]] = ..., rerank_scope: _Optional[_Union[RerankScope, str]] = ..., max_rerank_documents: _Optional[int] = ..., time_budget: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., leaf_seeds: _Optional[int] = ...) -> None: ...
+    rerank_threshold: float
+    def __init__(self, profile: _Optional[_Union[Profile, str]] = ..., score_threshold: _Optional[float] = ..., score_gte: bool = ..., score_propagation_alpha: _Optional[float] = ..., hotness_alpha: _Optional[float] = ..., lexical_weight: _Optional[float] = ..., global_top_k: _Optional[int] = ..., parallelism: _Optional[int] = ..., convergence_rounds: _Optional[int] = ..., max_scored_rows: _Optional[int] = ..., rerank_mode: _Optional[_Union[RerankMode, str]] = ..., rerank_scope: _Optional[_Union[RerankScope, str]] = ..., max_rerank_documents: _Optional[int] = ..., time_budget: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., leaf_seeds: _Optional[int] = ..., rerank_threshold: _Optional[float] = ...) -> None: ...
 
 class RetrieveRequest(_message.Message):
     __slots__ = ("query", "scope", "filter", "limit", "view", "mode", "options", "trace_level", "min_revision")
@@ -191,7 +202,7 @@ class RetrieveRequest(_message.Message):
     def __init__(self, query: _Optional[_Union[Query, _Mapping]] = ..., scope: _Optional[_Union[_context_pb2.Scope, _Mapping]] = ..., filter: _Optional[_Union[_context_pb2.Filter, _Mapping]] = ..., limit: _Optional[int] = ..., view: _Optional[_Union[_context_pb2.ContextView, str]] = ..., mode: _Optional[_Union[RetrieveMode, str]] = ..., options: _Optional[_Union[RetrieveOptions, _Mapping]] = ..., trace_level: _Optional[_Union[TraceLevel, str]] = ..., min_revision: _Optional[int] = ...) -> None: ...
 
 class RetrieveResponse(_message.Message):
-    __slots__ = ("matches", "revision", "mode", "searched_roots", "stats", "steps", "warnings", "empty_reason", "total_matched", "best_below_threshold")
+    __slots__ = ("matches", "revision", "mode", "searched_roots", "stats", "steps", "warnings", "empty_reason", "total_matched", "best_below_threshold", "threshold_space")
     MATCHES_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -202,6 +213,7 @@ class RetrieveResponse(_message.Message):
     EMPTY_REASON_FIELD_NUMBER: _ClassVar[int]
     TOTAL_MATCHED_FIELD_NUMBER: _ClassVar[int]
     BEST_BELOW_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    THRESHOLD_SPACE_FIELD_NUMBER: _ClassVar[int]
     matches: _containers.RepeatedCompositeFieldContainer[Match]
     revision: int
     mode: RetrieveMode
@@ -212,7 +224,8 @@ class RetrieveResponse(_message.Message):
     empty_reason: EmptyReason
     total_matched: int
     best_below_threshold: float
-    def __init__(self, matches: _Optional[_Iterable[_Union[Match, _Mapping]]] = ..., revision: _Optional[int] = ..., mode: _Optional[_Union[RetrieveMode, str]] = ..., searched_roots: _Optional[_Iterable[str]] = ..., stats: _Optional[_Union[RetrieveStats, _Mapping]] = ..., steps: _Optional[_Iterable[_Union[TraceStep, _Mapping]]] = ..., warnings: _Optional[_Iterable[_Union[Warning, _Mapping]]] = ..., empty_reason: _Optional[_Union[EmptyReason, str]] = ..., total_matched: _Optional[int] = ..., best_below_threshold: _Optional[float] = ...) -> None: ...
+    threshold_space: ThresholdSpace
+    def __init__(self, matches: _Optional[_Iterable[_Union[Match, _Mapping]]] = ..., revision: _Optional[int] = ..., mode: _Optional[_Union[RetrieveMode, str]] = ..., searched_roots: _Optional[_Iterable[str]] = ..., stats: _Optional[_Union[RetrieveStats, _Mapping]] = ..., steps: _Optional[_Iterable[_Union[TraceStep, _Mapping]]] = ..., warnings: _Optional[_Iterable[_Union[Warning, _Mapping]]] = ..., empty_reason: _Optional[_Union[EmptyReason, str]] = ..., total_matched: _Optional[int] = ..., best_below_threshold: _Optional[float] = ..., threshold_space: _Optional[_Union[ThresholdSpace, str]] = ...) -> None: ...
 
 class Match(_message.Message):
     __slots__ = ("context", "display_uri", "level", "score", "parts", "ancestors", "step_index")
