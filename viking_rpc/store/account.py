@@ -269,6 +269,11 @@ class AccountTree:
             if pending_rows(snapshot) or snapshot.n_gone or not is_saved:
                 self._renew(is_asked=True)
 
+    @property
+    def is_laying_out(self) -> bool:
+        """Return whether a layout is under way."""
+        return self._laying_out.locked()
+
     def settle(self) -> None:
         """Wait until no layout is under way."""
         with self._swapping:  # a thread is started under it

@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from viking_rpc.errors import UnavailableError, VikingError
-from viking_rpc.index.records import ChangeSet
 from viking_rpc.store import schema
 from viking_rpc.store.batch import Batch
-from viking_rpc.store.codec import decode_answer, encode_answer
+from viking_rpc.store.codec import encode_answer
 from viking_rpc.store.failures import map_errors, translate
 from viking_rpc.store.operations import Committed
-from viking_rpc.store.reading import Account, find_account
+from viking_rpc.store.reading import REQUEST_MEMORY_US, Account, find_account, read_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
     from viking_rpc.store.operations import Operation
 
-#: A request id is remembered for ten minutes.
-REQUEST_MEMORY_US = 600_000_000
 #: A transaction takes waiting batches until it has this many operations.
 MAX_GROUP_OPERATIONS = 1024
 _MAX_IDLE_READERS = 8
@@ -236,12 +233,9 @@ def _run(connection: sqlite3.Connection, pending: _Pending) -> Committed:
         account = Account(made.lastrowid or 0, revision=0, log_start=0, n_changes=0)
     if not pending.request_id:
         return Batch(connection, account, pending.now_us).run(pending.operations)
-    values = (account.id, pending.request_id, pending.now_us - REQUEST_MEMORY_US)
-    query = "SELECT answer FROM request WHERE account_id = ? AND request_id = ? AND created_us > ?"
-    first = connection.execute(query, values).fetchone()
+    first = read_answer(connection, account.id, pending.request_id, pending.now_us)
     if first is not None:
-        revision, n_deleted, contexts = decode_answer(first[0])
-        return Committed(revision, ChangeSet(revision), contexts, n_deleted, is_repeat=True)
+        return first
     committed = Batch(connection, account, pending.now_us).run(pending.operations)
     query = "SELECT id FROM request WHERE created_us <= ? ORDER BY created_us LIMIT ?"
     forgotten = (pending.now_us - REQUEST_MEMORY_US, _REQUESTS_PER_SWEEP)

@@ -172,6 +172,12 @@ class Database:
         """Have a function told of every batch of this process, in order, before whoever wrote it goes on."""
         self._writer.on_committed = tell
 
+    def answered(self, account: str, request_id: str, *, now_us: int) -> Committed | None:
+        """Return the first answer to a request id within ten minutes of it, None when there is none."""
+        with self._readers.transaction() as connection:
+            found = reading.find_account(connection, account)
+            return reading.read_answer(connection, found.id, request_id, now_us) if found else None
+
     # -- reads
 
     def watch(self) -> Watch:
@@ -287,6 +293,11 @@ class Database:
         """Return URI -> source hash of everything visible at and below a URI that was imported with one."""
         with self._place(account, uri, now_us) as (connection, account_id, key):
             return reading.read_source_hashes(connection, account_id, key, uri, now_us) if key else {}
+
+    def expired_accounts(self, *, now_us: int) -> tuple[str, ...]:
+        """Return the accounts that hold something expired."""
+        with self._readers.transaction() as connection:
+            return tuple(reading.read_expired_accounts(connection, now_us))
 
     def counts(self, account: str, *, now_us: int) -> Counts:
         """Return how many directories, files and rows are visible; costs what is expired, not what is stored."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from viking_rpc.domain.context import Context, Kind
 from viking_rpc.domain.uri import Uri
 from viking_rpc.index.records import ROOT_KEY, ChangeSet, NodeRecord
-from viking_rpc.store.codec import KIND_OF, TYPE_OF, decode_relations, decode_row, decode_tags, etag_of
+from viking_rpc.store.codec import KIND_OF, TYPE_OF, decode_answer, decode_relations, decode_row, decode_tags, etag_of
+from viking_rpc.store.operations import Committed
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 KEYS_PER_STATEMENT = 10_000
 #: With more changed contexts than this a whole scan is the cheaper way to catch up.
 MAX_CHANGED = 100_000
+#: A request id is remembered for ten minutes.
+REQUEST_MEMORY_US = 600_000_000
 
 _RELATIONS = """
     (SELECT json_group_array(json_array(r.uri, r.reason))
@@ -196,6 +199,25 @@ def read_staleness(connection: Connection, account: Account, revision: int) -> t
         return n_rows, n_rows + 1
     query = "SELECT COUNT(*) FROM change WHERE account_id = ? AND revision > ? AND op <> ?"
     return n_rows, connection.execute(query, (account.id, revision, int(Change.TOUCHED))).fetchone()[0]
+
+
+def read_answer(connection: Connection, account_id: int, request_id: str, now_us: int) -> Committed | None:
+    """Return the first answer to a request id that is remembered, None when there is none."""
+    query = "SELECT answer FROM request WHERE account_id = ? AND request_id = ? AND created_us > ?"
+    found = connection.execute(query, (account_id, request_id, now_us - REQUEST_MEMORY_US)).fetchone()
+    if found is None:
+        return None
+    revision, n_deleted, contexts = decode_answer(found[0])
+    return Committed(revision, ChangeSet(revision), contexts, n_deleted, is_repeat=True)
+
+
+def read_expired_accounts(connection: Connection, now_us: int) -> list[str]:
+    """Return the names of the accounts that hold something expired."""
+    query = (
+        "SELECT a.name FROM account a WHERE EXISTS (SELECT 1 FROM context c INDEXED BY context_expiry"
+        " WHERE c.account_id = a.id AND c.expire_us > 0 AND c.expire_us <= ?)"
+    )
+    return [name for (name,) in connection.execute(query, (now_us,))]
 
 
 def read_source_hashes(connection: Connection, account_id: int, key: int, uri: str, now_us: int) -> dict[str, str]:

@@ -17,7 +17,7 @@ from viking_rpc.domain.ports import SystemClock
 from viking_rpc.errors import FailedPreconditionError
 from viking_rpc.index.text import ANALYSIS_VERSION
 from viking_rpc.store.account import AccountTree, pending_rows
-from viking_rpc.store.database import Committed, Counts, Database
+from viking_rpc.store.database import Committed, Counts, Database, PurgeExpired
 from viking_rpc.store.follower import Follower
 from viking_rpc.store.layouts import Layouts, StoreSettings
 
@@ -42,6 +42,7 @@ class StoreInfo:
         revision: of the account's current snapshot.
         checkpoint_revision: of its checkpoint; 0 without one.
         pending_rows: rows that are fresh or replaced since the tree was laid out.
+        is_laying_out: whether they are being folded in.
         counts: visible directories, files and rows.
         notes: what was found damaged and rebuilt since the store was opened.
     """
@@ -52,6 +53,7 @@ class StoreInfo:
     checkpoint_revision: int
     pending_rows: int
     has_ann: bool
+    is_laying_out: bool
     database_bytes: int
     counts: Counts
     notes: tuple[str, ...]
@@ -216,6 +218,29 @@ class Store:
         self._trees[account].advance(committed.revision)
         return committed
 
+    def answered(self, account: str, request_id: str) -> Committed | None:
+        """Return the first answer to a request id that was committed not long ago, None when there is none."""
+        return self.database.answered(account, request_id, now_us=self._clock.now_us())
+
+    def purge_expired(self, limit: int) -> int:
+        """Remove what is expired: of each account at most so many contexts, with all below them, the oldest first.
+
+        Accounts that nobody has asked for are not loaded for it.
+
+        Returns:
+            How many contexts are gone.
+        """
+        now_us, purge = self._clock.now_us(), [PurgeExpired(limit)]
+        n_removed = 0
+        for account in self.database.expired_accounts(now_us=now_us):
+            committed = self.database.apply(account, purge, now_us=now_us)
+            with self._opening:  # one that is being loaded may not have seen it
+                tree = self._trees.get(account)
+            if tree is not None:
+                tree.advance(committed.revision)
+            n_removed += len(committed.change_set.deleted_keys)
+        return n_removed
+
     def settle(self) -> None:
         """Wait until no layout is under way."""
         for tree in self._all():
@@ -283,6 +308,7 @@ class Store:
             checkpoint_revision=tree.checkpoint_revision,
             pending_rows=pending_rows(snapshot),
             has_ann=bool(snapshot.owners),
+            is_laying_out=tree.is_laying_out,
             database_bytes=sum(path.stat().st_size for path in self.folder.glob("viking.db*")),
             counts=self.database.counts(account, now_us=self._clock.now_us()),
             notes=tuple(self.notes),
