@@ -28,6 +28,7 @@ from viking_rpc.domain.context import Context, ContextType, Kind, Level
 from viking_rpc.domain.query import View
 from viking_rpc.domain.trace import ChildScore, LevelStats, Match, ScoreParts, TraceStep
 from viking_rpc.domain.uri import SCHEME, Uri, display_uri
+from viking_rpc.index.records import decode_relations
 from viking_rpc.index.snapshot import ROOT
 from viking_rpc.store.codec import etag_of
 
@@ -60,10 +61,13 @@ class Found(NamedTuple):
 class Hydrator:
     """Makes contexts of nodes; those that many answers share are made once per snapshot."""
 
-    def __init__(self, snapshot: Snapshot, identity: Identity, view: View, now_us: int) -> None:
-        """Bind to a snapshot, to who reads, and to which texts it wants."""
+    def __init__(
+        self, snapshot: Snapshot, identity: Identity, view: View, now_us: int, *, has_words: bool = True
+    ) -> None:
+        """Bind to a snapshot, to who reads, to which texts it wants, and to whether its query has words."""
         self._snapshot = snapshot
         self._now_us = now_us
+        self._has_words = has_words
         self._has_abstract = view >= View.ABSTRACT
         self._readable = readable_roots(identity)
         memo = snapshot.memo
@@ -74,7 +78,7 @@ class Hydrator:
         )
 
     def context(self, node: int) -> Context:
-        """Return a node's context with its abstract if the view has it; longer texts are the store's to add."""
+        """Return a node's context with abstract and relations if the view has them; the store adds longer texts."""
         found = self._contexts.get(node)
         if found is None:
             found = self._read(node)
@@ -102,6 +106,7 @@ class Hydrator:
             active_count=tree.active_count[node],
             etag=etag_of(int(snapshot.key[node]), int(snapshot.version[node])),
             child_count=snapshot.child_count(node, self._now_us) if is_directory else 0,
+            relations=decode_relations(snapshot.relations.get_bytes(node)) if self._has_abstract else (),
         )
 
     def uri(self, node: int) -> str:
@@ -151,7 +156,7 @@ class Hydrator:
                 own=found.own,
                 relevance=found.relevance,
                 dense=_or_none(found.dense),
-                lexical=_or_none(found.lexical),
+                lexical=_or_none(found.lexical) if self._has_words else None,
                 parent=_or_none(found.parent),
                 rerank=_or_none(found.rerank),
                 hotness=_or_none(found.hotness),

@@ -114,7 +114,8 @@ class Retrieval:
         self._like_node = -1
         self._question = self._ask(vector, identity)
         self._scratch = Scratch.take(snapshot)
-        self._hydrator = Hydrator(snapshot, identity, request.view, now_us)
+        has_words = bool(request.query.text or request.query.lexical_text)
+        self._hydrator = Hydrator(snapshot, identity, request.view, now_us, has_words=has_words)
         seeding = time.perf_counter_ns()
         self._descent: Descent | None = None
         self._seeds = self._search_flat() if request.mode == Mode.QUICK else self._start_descent()

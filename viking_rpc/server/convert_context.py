@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from viking_rpc.domain.access import can_traverse, may_read
@@ -60,7 +61,7 @@ def ancestor_message(context: Context, identity: Identity) -> pb.Context:
     """Write a directory on the way to a context; of one that the caller may only pass, no more than its place."""
     if context.uri.startswith(_OWNED_PREFIX) and not may_read(identity, Uri.from_canonical(context.uri)):
         return signpost_message(context)
-    return context_message(context, View.ABSTRACT, identity)
+    return context_message(replace(context, relations=()), View.ABSTRACT, identity)
 
 
 def signpost_message(context: Context) -> pb.Context:
