@@ -229,6 +229,34 @@ def test_any_number_of_neighbours_finds_its_place(store: Store, order: int) -> N
     check(snapshot, scanned(store.database), NOW)
 
 
+def test_a_move_is_appended_and_shares_its_terms(store: Store) -> None:
+    names = [f"viking://resources/d/{i % 3}/{i}" for i in range(9)]
+    store.apply(ACCOUNT, [file(name, rows=rows_of(Kind.FILE, 3)) for name in names])
+    before = store.snapshot(ACCOUNT)
+    store.apply(ACCOUNT, [Move("viking://resources/d/1", "viking://resources/e/f")])
+    after = store.snapshot(ACCOUNT)
+    assert (after.n_base, after.n_nodes, after.n_rows) == (before.n_base, before.n_nodes + 5, before.n_rows + 3)
+    assert len(after.rows.term_id) == len(before.rows.term_id)
+    assert (after.n_gone, after.n_contexts) == (4, before.n_contexts + 1)
+    check(after, scanned(store.database), NOW)
+
+
+def test_a_touch_changes_one_column_and_keeps_what_the_snapshot_remembers(store: Store) -> None:
+    store.apply(ACCOUNT, [file("viking://resources/a", rows=rows_of(Kind.FILE, 1)), file("viking://resources/b")])
+    before = store.snapshot(ACCOUNT)
+    first = answers(before, NOW, 0.5)
+    store.apply(ACCOUNT, [Touch(("viking://resources/a", "viking://resources/a"))])
+    after = store.snapshot(ACCOUNT)
+    changed = [name for name in after.tree._fields if getattr(after.tree, name) is not getattr(before.tree, name)]
+    assert changed == ["active_count"]
+    assert after.rows is before.rows
+    assert {key for key in before.memo if isinstance(key, tuple) and isinstance(key[0], Identity)} <= set(after.memo)
+    check(after, scanned(store.database), NOW)
+    for old, new in zip(first, answers(after, NOW, 0.5), strict=True):
+        assert [match.context.active_count for match in old] == [0]
+        assert [match.context.active_count for match in new] == [2]
+
+
 def checksum(snapshot: Snapshot) -> int:
     """Sum up all that a reader may look at."""
     parts = [*snapshot.tree, *snapshot.rows, *snapshot.postings, snapshot.key, snapshot.version, snapshot.tie_order]

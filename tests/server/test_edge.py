@@ -34,8 +34,6 @@ INFO = admin_service_pb2.GetStoreInfoRequest()
         ("retrieval", "Plan", pb.PlanRequest),
         ("retrieval", "Search", pb.SearchRequest),
         ("retrieval", "Explain", pb.ExplainRequest),
-        ("contexts", "MoveContext", context_service_pb2.MoveContextRequest),
-        ("contexts", "TouchContexts", context_service_pb2.TouchContextsRequest),
         ("admin", "GetRetrievalStats", admin_service_pb2.GetRetrievalStatsRequest),
         ("admin", "CreateCheckpoint", admin_service_pb2.CreateCheckpointRequest),
     ],
@@ -46,13 +44,6 @@ async def test_what_is_not_offered_names_the_method(
     with pytest.raises(grpc.aio.AioRpcError, match=method) as caught:
         await getattr(getattr(stubs, service), method)(request_class())
     assert caught.value.code() == grpc.StatusCode.UNIMPLEMENTED
-    assert reason_of(caught.value) == "NOT_OFFERED"
-
-
-async def test_a_stream_that_is_not_offered_names_the_method(stubs: Stubs) -> None:
-    call = stubs.contexts.ImportContexts(iter([context_service_pb2.ImportContextsRequest(sequence=1)]))
-    with pytest.raises(grpc.aio.AioRpcError, match="ImportContexts") as caught:
-        await call.read()
     assert reason_of(caught.value) == "NOT_OFFERED"
 
 

@@ -29,6 +29,8 @@ class ServerSettings(_Section):
     default_deadline_s: float = Field(default=10.0, gt=0)
     max_deadline_s: float = Field(default=60.0, gt=0)
     max_message_bytes: int = Field(default=16 * _MIB, ge=4096, le=2**31 - 1)
+    touch_served_matches: bool = False
+    purge_interval_s: float = Field(default=60.0, gt=0)
 
     @field_validator("listen")
     @classmethod

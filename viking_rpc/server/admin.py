@@ -51,7 +51,7 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
             rows_by_level={context_pb2.Level.Name(level + 1): n for level, n in visible.rows_by_level.items()},
             revision=snapshot.revision,
             data_model_id=info.model if visible.n_rows else "",
-            index_state=pb.INDEX_STATE_READY,
+            index_state=pb.INDEX_STATE_MERGING if info.is_laying_out else pb.INDEX_STATE_READY,
             pending_row_count=info.pending_rows,
             checkpoint_revision=info.checkpoint_revision,
             database_bytes=info.database_bytes,

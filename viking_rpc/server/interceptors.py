@@ -199,14 +199,21 @@ def _tolerant(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
 
 
 def _readable(request: Any) -> Any:
-    """Return the request.
+    """Return the request; of a stream of them each is looked at when its turn comes.
 
     Raises:
         InvalidArgumentError: reason MALFORMED_MESSAGE.
     """
+    if hasattr(request, "__aiter__"):
+        return _readable_each(request)
     if request is _UNREADABLE:
         raise InvalidArgumentError("MALFORMED_MESSAGE", "the bytes that were sent are no message of this method")
     return request
+
+
+async def _readable_each(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async for request in requests:
+        yield _readable(request)
 
 
 def _metadata(pairs: Any) -> Mapping[str, str]:

@@ -197,7 +197,10 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
             snapshot=result.revision,
         )
         encoded = self._runner.encoded.of(call.identity)
-        return response_message(result, request.view, request.trace_level, encoded, n_steps_sent=n_steps_sent)
+        response = response_message(result, request.view, request.trace_level, encoded, n_steps_sent=n_steps_sent)
+        if self._runner.settings.server.touch_served_matches:
+            self._runner.touches.later(call.identity.account, [match.context.uri for match in response.matches])
+        return response
 
     async def _with_texts(self, result: RetrieveResult, view: View, call: Call) -> RetrieveResult:
         """Add the texts that only the store has, until the answer is as large as it may be."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -18,9 +19,11 @@ from viking_rpc.errors import DeadlineExceededError, UnavailableError, VikingErr
 from viking_rpc.retrieve.retriever import Retrieval
 from viking_rpc.server.admission import Admission
 from viking_rpc.server.encoded import EncodedContexts
+from viking_rpc.server.touching import Touches
+from viking_rpc.store.operations import Touch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from viking_rpc.config import Settings
     from viking_rpc.domain.ports import Clock, Embedder
@@ -31,7 +34,13 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
+logger = logging.getLogger(__name__)
+
 _N_THREADS: Final = 4
+#: Batches of import streams in work at once: the other threads are for everybody else.
+_N_IMPORTS: Final = 2
+#: Expired contexts, with their subtrees, that one transaction removes.
+_PURGED_AT_ONCE: Final = 256
 #: How often a call looks whether the state that it waits for has come.
 _POLL_S: Final = 0.01
 
@@ -53,9 +62,12 @@ class Runner:
         self.admission = Admission(settings.server.max_in_flight)
         self.encoded = EncodedContexts()
         self.search = search_settings(settings)
+        self.touches = Touches(self._touch)
+        self.importing = asyncio.Semaphore(_N_IMPORTS)
         self.start_us = self.clock.now_us()
         self._store: Store | None = None
         self._loaded: set[str] = set()
+        self._purging: asyncio.Task[None] | None = None
         self._threads = ThreadPoolExecutor(_N_THREADS, thread_name_prefix="viking")
 
     @property
@@ -77,10 +89,14 @@ class Runner:
         )
         await loop.run_in_executor(self._threads, self._warm, self._store)
         self._loaded.add(LOCAL.account)
+        self._purging = asyncio.create_task(self._purge_again_and_again())
         self.admission.open()
 
     async def close(self) -> None:
         """Close the store, when what runs in threads has ended; a second call does nothing."""
+        if self._purging is not None:
+            self._purging.cancel()
+        await self.touches.close()
         store, self._store = self._store, None
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self._threads.shutdown)
@@ -101,11 +117,30 @@ class Runner:
         Raises:
             DeadlineExceededError: the call's time is over first.
         """
-        future = asyncio.get_running_loop().run_in_executor(self._threads, lambda: function(*args, **kwargs))
+        return await self.in_time(call, self.finish(function, *args, **kwargs))
+
+    async def in_time(self, call: Call, work: Awaitable[R]) -> R:
+        """Wait for work until the call's deadline.
+
+        Raises:
+            DeadlineExceededError: the call's time is over first.
+        """
         try:
-            return await asyncio.wait_for(future, max(call.remaining_s, 0))
+            return await asyncio.wait_for(work, max(call.remaining_s, 0))
         except TimeoutError as error:
             raise late("the call did not end within its deadline") from error
+
+    def finish(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[R]:
+        """Run what blocks in a thread, to its end."""
+        return asyncio.get_running_loop().run_in_executor(self._threads, lambda: function(*args, **kwargs))
+
+    async def purge(self) -> None:
+        """Remove what is expired, a little at a time, so that writers get their turn; a failure is only logged."""
+        try:
+            while n_removed := await self.finish(self.store.purge_expired, _PURGED_AT_ONCE):
+                logger.info("purged contexts=%d", n_removed)
+        except VikingError as error:
+            logger.warning("purge_failed code=%s reason=%s", error.code, error.reason)
 
     async def reach(self, call: Call, min_revision: int) -> None:
         """Wait until the newest state is at least so new.
@@ -123,6 +158,16 @@ class Runner:
                     {"min_revision": str(min_revision), "revision": str(revision)},
                 )
             await asyncio.sleep(_POLL_S)
+
+    async def _touch(self, account: str, uris: Sequence[str]) -> int:
+        """Count contexts as used, each as often as it is named."""
+        touch = Touch(tuple(uris), allow_missing=True)
+        return (await self.finish(self.store.apply, account, [touch])).revision
+
+    async def _purge_again_and_again(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.server.purge_interval_s)
+            await self.purge()
 
     def _warm(self, store: Store) -> None:
         """Load the local account and run one query, so that the first caller does not pay for what is lazy."""

@@ -107,8 +107,9 @@ class ContextServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ImportContexts(self, request_iterator, context):
-        """Any number of contexts. Each message is one atomic batch, acknowledged by its sequence; after a break, resend from
-        the first one that was not acknowledged.
+        """Any number of contexts. Each message is one atomic batch, acknowledged by its sequence; after a break, open another
+        stream and resend from the first one that was not acknowledged, numbered from 1 again. One batch is in work at a
+        time, and the next is read when it is answered. A stream has no deadline but its caller's.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -129,7 +130,8 @@ class ContextServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def TouchContexts(self, request, context):
-        """Says that contexts were used: raises active_count by one each. Not safe to retry: a repeat counts twice.
+        """Says that contexts were used: raises active_count by one each. Whoever may read a context may touch it. Not safe
+        to retry: a repeat counts twice.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
