@@ -1,4 +1,4 @@
-"""What the core needs from outside: embedders, summarizers, clocks. Adapters implement these, tests fake them."""
+"""What the core needs from outside: embedders, planners, clocks and more. Adapters implement it, tests fake it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
+
+    from viking_rpc.domain.plan import PlanRequest, PlanResult
+    from viking_rpc.domain.rerank import RerankAnswer, RerankText
 
 
 @runtime_checkable
@@ -66,6 +69,42 @@ class Summarizer(Protocol):
 
     def overview(self, title: str, sections: Sequence[tuple[str, str]]) -> str:
         """Return at most about 2,000 tokens from (name, abstract) of each child."""
+
+
+@runtime_checkable
+class Planner(Protocol):
+    """Turns a task and its conversation into typed queries."""
+
+    @property
+    def name(self) -> str:
+        """Return its stable id, for GetStoreInfo."""
+
+    async def plan(self, request: PlanRequest, timeout_s: float | None = None) -> PlanResult:
+        """Plan within `timeout_s`, without blocking the event loop; a cancelled call stops its request.
+
+        Never raises for what is wrong with a model or its answer: that is FALLBACK, with a warning.
+        """
+
+    def close(self) -> None:
+        """Give up what it holds; nothing can be planned after."""
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Scores texts against a query, on a scale of its own."""
+
+    @property
+    def name(self) -> str:
+        """Return its stable id, for GetStoreInfo."""
+
+    async def rerank(self, query: str, texts: Sequence[RerankText], timeout_s: float | None = None) -> RerankAnswer:
+        """Score within `timeout_s`, without blocking the event loop; a cancelled call stops its requests.
+
+        Never raises for what is wrong with a model or its answer: scores are missing then, and the answer says why.
+        """
+
+    def close(self) -> None:
+        """Give up what it holds; nothing can be reranked after."""
 
 
 class Clock(Protocol):
