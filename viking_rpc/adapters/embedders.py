@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from viking_rpc.errors import FailedPreconditionError
+from viking_rpc.adapters.keys import read_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,13 +55,7 @@ def make_embedder(settings: EmbedderSettings, environ: Mapping[str, str] | None 
 def _make_openai(settings: EmbedderSettings, environ: Mapping[str, str]) -> Embedder:
     from viking_rpc.adapters.openai import OpenAiEmbedder, OpenAiOptions
 
-    key = environ.get(settings.api_key_env, "").strip() if settings.api_key_env else ""
-    if settings.api_key_env and not key:
-        raise FailedPreconditionError(
-            "API_KEY_MISSING",
-            f"embedder.api_key_env names {settings.api_key_env!r}, which is not set in the environment",
-            {"variable": settings.api_key_env},
-        )
+    key = read_key("embedder", settings.api_key_env, environ)
     options = OpenAiOptions(
         dimensions=settings.dimensions,
         is_asking_dimensions=settings.request_dimensions,

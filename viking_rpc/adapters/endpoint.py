@@ -29,9 +29,12 @@ class Endpoint:
         path: appended to it.
         key: bearer token; empty means none.
         backoff_s: pause before the retry when the service does not name one.
+        service: what it is for; the reasons of its errors begin so.
     """
 
-    def __init__(self, base_url: str, path: str, key: str = "", backoff_s: float = 0.1) -> None:
+    def __init__(
+        self, base_url: str, path: str, key: str = "", backoff_s: float = 0.1, service: str = "EMBEDDER"
+    ) -> None:
         """Check the address; nothing is sent yet.
 
         Raises:
@@ -47,6 +50,7 @@ class Endpoint:
         self._url = base_url.rstrip("/") + "/" + path
         self._key = key
         self._backoff_s = backoff_s
+        self._service = service
         # Made here, not with the first request: reading the certificates takes longer than many a deadline.
         self._client = httpx2.AsyncClient()
         # One line for each request, with its address, is not for our log.
@@ -57,16 +61,16 @@ class Endpoint:
         """Post a body and return the parsed answer. The caller bounds the whole call by `allowed_s`.
 
         Raises:
-            UnavailableError: reason EMBEDDER_UNAVAILABLE (no connection, status 429 or 5xx, after one retry) or
-                EMBEDDER_BAD_ANSWER (no JSON, too large).
-            FailedPreconditionError: reason EMBEDDER_REFUSED, any other status: a retry will not help.
+            UnavailableError: reason <service>_UNAVAILABLE (no connection, status 429 or 5xx, after one retry) or
+                <service>_BAD_ANSWER (no JSON, too large).
+            FailedPreconditionError: reason <service>_REFUSED, any other status: a retry will not help.
         """
         ends = asyncio.get_running_loop().time() + allowed_s
         for n_left in reversed(range(_N_TRIES)):
             try:
                 return await self._post_once(body, stage, allowed_s)
             except UnavailableError as error:
-                if error.reason != "EMBEDDER_UNAVAILABLE" or not n_left:
+                if error.reason != f"{self._service}_UNAVAILABLE" or not n_left:
                     raise
                 pause_s = self._backoff_s if error.retry_after_s is None else error.retry_after_s
                 # A retry that the caller would not live to see is not begun.
@@ -113,9 +117,8 @@ class Endpoint:
         what = f"answered with status {status}" + (f": {said}" if said else "")
         if status in _RETRYABLE:
             return self._unavailable(stage, what, metadata, _seconds(retry_after))
-        return FailedPreconditionError(
-            "EMBEDDER_REFUSED", f"{stage}: {self.origin} {what}", {"stage": stage, "endpoint": self.origin, **metadata}
-        )
+        metadata |= {"stage": stage, "endpoint": self.origin}
+        return FailedPreconditionError(f"{self._service}_REFUSED", f"{stage}: {self.origin} {what}", metadata)
 
     def _quote(self, answer: bytes) -> str:
         """Return the message of an error answer in one short line, without the key."""
@@ -134,20 +137,22 @@ class Endpoint:
         self, stage: str, what: str, metadata: Mapping[str, str], retry_after_s: float | None = None
     ) -> UnavailableError:
         return UnavailableError(
-            "EMBEDDER_UNAVAILABLE",
+            f"{self._service}_UNAVAILABLE",
             f"{stage}: {self.origin} {what}",
             {"stage": stage, "endpoint": self.origin, **metadata},
             retry_after_s=retry_after_s,
         )
 
     def _bad_answer(self, stage: str, what: str) -> UnavailableError:
-        return bad_answer(stage, self.origin, what)
+        return bad_answer(stage, self.origin, what, service=self._service)
 
 
-def bad_answer(stage: str, origin: str, what: str, metadata: Mapping[str, str] | None = None) -> UnavailableError:
+def bad_answer(
+    stage: str, origin: str, what: str, metadata: Mapping[str, str] | None = None, *, service: str = "EMBEDDER"
+) -> UnavailableError:
     """Return the error of an answer that came and cannot be used."""
     return UnavailableError(
-        "EMBEDDER_BAD_ANSWER",
+        f"{service}_BAD_ANSWER",
         f"{stage}: the answer of {origin} {what}",
         {"stage": stage, "endpoint": origin, **(metadata or {})},
     )

@@ -52,6 +52,14 @@ class ServerSettings(_Section):
         return self
 
 
+def _http_address(value: str) -> str:
+    """Return the address of an endpoint, which may be empty."""
+    if value and (urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).hostname):
+        message = "must be an http or https address"
+        raise ValueError(message)
+    return value
+
+
 class EmbedderSettings(_Section):
     """Which model turns texts into vectors, and how it is reached."""
 
@@ -78,13 +86,7 @@ class EmbedderSettings(_Section):
     def _expand(cls, value: Path | None) -> Path | None:
         return None if value is None else value.expanduser()
 
-    @field_validator("base_url")
-    @classmethod
-    def _require_http(cls, value: str) -> str:
-        if value and (urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).hostname):
-            message = "must be an http or https address"
-            raise ValueError(message)
-        return value
+    _require_http = field_validator("base_url")(_http_address)
 
     @model_validator(mode="after")
     def _require_what_the_name_needs(self) -> Self:
@@ -94,6 +96,70 @@ class EmbedderSettings(_Section):
             missing.append("dimensions (request_dimensions is true)")
         if missing:
             message = f"the embedder {self.name!r} needs {' and '.join(missing)}"
+            raise ValueError(message)
+        return self
+
+
+class PlannerSettings(_Section):
+    """What turns a task into queries, and how it is reached."""
+
+    name: Literal["rules", "openai", "none"] = "rules"
+    base_url: str = ""
+    model: str = ""
+    api_key_env: str = Field(default="", pattern=r"^[A-Za-z0-9_]*$")
+    timeout_s: float = Field(default=5.0, gt=0)
+    max_tokens: int = Field(default=800, ge=64, le=32_768)
+    breaker_failures: int = Field(default=5, ge=1)
+    breaker_reset_s: float = Field(default=1.0, gt=0)
+
+    _require_http = field_validator("base_url")(_http_address)
+
+    @model_validator(mode="after")
+    def _require_what_the_name_needs(self) -> Self:
+        missing = [key for key in ("base_url", "model") if self.name == "openai" and not getattr(self, key)]
+        if missing:
+            message = f"the planner {self.name!r} needs {' and '.join(missing)}"
+            raise ValueError(message)
+        return self
+
+
+class RerankerSettings(_Section):
+    """What scores texts against queries once more, how it is reached, and how much it reads.
+
+    `batch_size` None is 32 for `tei`, which refuses more unless it is told otherwise, else 64.
+    """
+
+    name: Literal["none", "http", "tei", "onnx"] = "none"
+    folder: Path | None = None
+    base_url: str = ""
+    model: str = ""
+    api_key_env: str = Field(default="", pattern=r"^[A-Za-z0-9_]*$")
+    timeout_s: float = Field(default=3.0, gt=0)
+    pair_chars: int = Field(default=2_000, ge=16)
+    abstract_chars: int = Field(default=800, ge=1)
+    overview_chars: int = Field(default=2_000, ge=1)
+    text_chars: int = Field(default=2_000, ge=1)
+    batch_size: int | None = Field(default=None, ge=1, le=4096)
+    batch_chars: int = Field(default=100_000, ge=1)
+    cache_size: int = Field(default=20_000, ge=0)
+    max_tokens: int = Field(default=512, ge=16, le=8192)
+    threads: int = Field(default=1, ge=1)
+    breaker_failures: int = Field(default=5, ge=1)
+    breaker_reset_s: float = Field(default=1.0, gt=0)
+
+    @field_validator("folder")
+    @classmethod
+    def _expand(cls, value: Path | None) -> Path | None:
+        return None if value is None else value.expanduser()
+
+    _require_http = field_validator("base_url")(_http_address)
+
+    @model_validator(mode="after")
+    def _require_what_the_name_needs(self) -> Self:
+        needs = {"http": ("base_url", "model"), "tei": ("base_url",), "onnx": ("folder",)}.get(self.name, ())
+        missing = [key for key in needs if not getattr(self, key)]
+        if missing:
+            message = f"the reranker {self.name!r} needs {' and '.join(missing)}"
             raise ValueError(message)
         return self
 
@@ -124,7 +190,7 @@ class AnnSettings(_Section):
 
     connectivity: int = Field(default=16, ge=2, le=512)
     expansion_add: int = Field(default=96, ge=1, le=4096)
-    expansion_search: int = Field(default=16, ge=1, le=4096)
+    expansion_search: int = Field(default=12, ge=1, le=4096)
     dtype: Literal["f32", "f16", "i8"] = "i8"
 
 
@@ -158,6 +224,8 @@ class Settings(BaseSettings):
     data: Path = Field(default_factory=default_data_folder)
     server: ServerSettings = ServerSettings()
     embedder: EmbedderSettings = EmbedderSettings()
+    planner: PlannerSettings = PlannerSettings()
+    reranker: RerankerSettings = RerankerSettings()
     retrieval: RetrievalSettings = RetrievalSettings()
     index: IndexSettings = IndexSettings()
     ingest: IngestSettings = IngestSettings()
