@@ -228,6 +228,33 @@ def rm(
 
 
 @app.command()
+def mv(
+    source: Annotated[str, typer.Argument(metavar="URI", help="What to rename.", show_default=False)],
+    destination: Annotated[str, typer.Argument(metavar="NEW-URI", help="Its new URI.", show_default=False)],
+    data: Data = None,
+    server: Server = None,
+    config: Config = None,
+) -> None:
+    """Rename a context with all below it."""
+    from viking_rpc.cli.browsing import move_context
+
+    move_context(source, destination, data=data, server=server, config=config)
+
+
+@app.command()
+def touch(
+    uris: Annotated[list[str], typer.Argument(metavar="URI...", help="Contexts that were used.", show_default=False)],
+    data: Data = None,
+    server: Server = None,
+    config: Config = None,
+) -> None:
+    """Say that contexts were used."""
+    from viking_rpc.cli.browsing import touch_contexts
+
+    touch_contexts(uris, data=data, server=server, config=config)
+
+
+@app.command()
 def info(data: Data = None, server: Server = None, config: Config = None, as_json: Json = False) -> None:
     """Show what is stored, and every setting with where it comes from."""
     from viking_rpc.cli.facts import show_info

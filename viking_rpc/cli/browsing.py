@@ -1,4 +1,4 @@
-"""`viking ls`, `tree`, `read`, `rm`: look at the context tree and prune it."""
+"""`viking ls`, `tree`, `read`, `rm`, `mv`, `touch`: look at the context tree and change it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from viking_rpc.domain.query import View
 from viking_rpc.errors import InvalidArgumentError, NotFoundError, Violation
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from viking_rpc.client import Client
@@ -98,6 +99,20 @@ def remove_context(uri: str, *, is_recursive: bool, data: Path | None, server: s
         removed = client.delete([uri], recursive=is_recursive)
     noun = "context" if removed.n_deleted == 1 else "contexts"
     out.print(f"removed {removed.n_deleted:,} {noun}")
+
+
+def move_context(source: str, destination: str, *, data: Path | None, server: str | None, config: Path | None) -> None:
+    """Rename a context with all below it, and say how much moved."""
+    with open_client(data=data, server=server, config=config) as client:
+        moved = client.move(source, destination)
+    noun = "context" if moved.n_moved == 1 else "contexts"
+    out.print(f"moved {moved.n_moved:,} {noun}")
+
+
+def touch_contexts(uris: Sequence[str], *, data: Path | None, server: str | None, config: Path | None) -> None:
+    """Say that contexts were used."""
+    with open_client(data=data, server=server, config=config) as client:
+        client.touch(uris)
 
 
 def _read_tree(client: Client, uri: str, depth: int) -> dict[str, Any]:

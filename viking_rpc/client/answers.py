@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from viking_rpc.client.errors import to_refusal
 from viking_rpc.domain.context import Context, ContextType, Kind, Level, Relation
 from viking_rpc.domain.query import Mode
 from viking_rpc.domain.trace import (
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
     from google.protobuf.timestamp_pb2 import Timestamp
 
+    from viking_rpc.errors import VikingError
     from viking_rpc.pb.v1 import context_pb2, context_service_pb2, retrieval_service_pb2
 
 E = TypeVar("E", bound="IntEnum")
@@ -47,6 +49,22 @@ class Deleted(NamedTuple):
 
     n_deleted: int
     revision: int
+
+
+class Moved(NamedTuple):
+    """How many contexts were renamed, the subtree counted, and the first revision with the new URIs."""
+
+    n_moved: int
+    revision: int
+
+
+class Imported(NamedTuple):
+    """What became of one batch of an import: `error` says why it was refused as a whole, None that it is durable."""
+
+    sequence: int
+    n_upserted: int
+    revision: int
+    error: VikingError | None = None
 
 
 class Page(NamedTuple):
@@ -149,6 +167,12 @@ def read_page(message: context_service_pb2.ListContextsResponse) -> Page:
 def read_written(message: context_service_pb2.UpsertContextsResponse) -> Written:
     """Read what was written."""
     return Written(tuple(map(read_context, message.contexts)), message.revision)
+
+
+def read_imported(message: context_service_pb2.ImportContextsResponse) -> Imported:
+    """Read what became of a batch."""
+    error = to_refusal(message.error) if message.HasField("error") else None
+    return Imported(message.sequence, message.upserted_count, message.revision, error)
 
 
 def read_info(message: admin_service_pb2.GetStoreInfoResponse) -> ServerInfo:

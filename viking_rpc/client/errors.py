@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import grpc
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
 from viking_rpc.errors import VikingError, Violation
 
-if TYPE_CHECKING:
-    import grpc
-
 _DETAILS_KEY: Final = "grpc-status-details-bin"
 _CLASS_OF_CODE: Final = {cls.code: cls for cls in VikingError.__subclasses__()}
+_NAME_OF_CODE: Final = {code.value[0]: code.name for code in grpc.StatusCode}
 
 
 def to_error(error: grpc.RpcError) -> VikingError:
@@ -23,9 +22,17 @@ def to_error(error: grpc.RpcError) -> VikingError:
         error: as a call raised it. Without details, because the server was not reached or the transport refused the
             call, the reason is the name of the status code.
     """
-    name = error.code().name
+    return _read(error.code().name, _status(error), error.details() or "")
+
+
+def to_refusal(status: status_pb2.Status) -> VikingError:
+    """Return the error of a part of a call that the call itself went on without."""
+    return _read(_NAME_OF_CODE.get(status.code, "UNKNOWN"), status, "")
+
+
+def _read(name: str, status: status_pb2.Status, text: str) -> VikingError:
+    """Return the error of a status code's name, with what the details say."""
     cls = _CLASS_OF_CODE.get(name, VikingError)
-    status = _status(error)
     info = error_details_pb2.ErrorInfo(reason=name)
     bad_request = error_details_pb2.BadRequest()
     retry = error_details_pb2.RetryInfo()
@@ -37,7 +44,7 @@ def to_error(error: grpc.RpcError) -> VikingError:
     retry_after_s = None
     if retry.HasField("retry_delay"):
         retry_after_s = retry.retry_delay.seconds + retry.retry_delay.nanos / 1e9
-    message = status.message or error.details() or name
+    message = status.message or text or name
     made = cls(info.reason, message, dict(info.metadata), violations, retry_after_s)
     # The status tells the violations in its message too, for those who read nothing else; `str` adds them again.
     made.message = message.removesuffix(str(cls(info.reason, "", {}, violations)))

@@ -13,6 +13,7 @@ from viking_rpc.domain.query import View
 from viking_rpc.pb.v1 import (
     admin_service_pb2,
     admin_service_pb2_grpc,
+    context_service_pb2,
     context_service_pb2_grpc,
     retrieval_service_pb2_grpc,
 )
@@ -173,6 +174,35 @@ class Client:
         message = requests.delete_message(uris, recursive=recursive, allow_missing=allow_missing)
         response = self._call(self._contexts.DeleteContexts, message, timeout_s)
         return answers.Deleted(response.deleted_count, response.revision)
+
+    def import_batches(
+        self, batches: Iterable[Iterable[ContextWrite]], *, timeout_s: float | None = None
+    ) -> Iterator[answers.Imported]:
+        """Write batches of contexts in one stream, each all or none; yield what became of each, in their order.
+
+        A batch is taken from `batches` when the server is ready for more. After an error, what was yielded is durable:
+        go on with the first batch that was not. `timeout_s` None: there is no deadline.
+        """
+        messages = (requests.import_message(i, batch) for i, batch in enumerate(batches, 1))
+        call = self._contexts.ImportContexts(messages, timeout=timeout_s, metadata=self._metadata)
+        try:
+            for response in call:
+                yield answers.read_imported(response)
+        except grpc.RpcError as error:
+            raise to_error(error) from error
+        finally:
+            call.cancel()  # who stops reading stops the import
+
+    def move(self, source_uri: str, destination_uri: str, *, timeout_s: float | None = None) -> answers.Moved:
+        """Rename a context or a subtree."""
+        message = context_service_pb2.MoveContextRequest(source_uri=source_uri, destination_uri=destination_uri)
+        response = self._call(self._contexts.MoveContext, message, timeout_s)
+        return answers.Moved(response.moved_count, response.revision)
+
+    def touch(self, uris: Iterable[str], *, timeout_s: float | None = None) -> int:
+        """Say that contexts were used, once for each time that they are named; return the revision with the counts."""
+        message = context_service_pb2.TouchContextsRequest(uris=uris)
+        return int(self._call(self._contexts.TouchContexts, message, timeout_s).revision)
 
     def info(self, *, timeout_s: float | None = None) -> answers.ServerInfo:
         """Return the facts of the server."""
