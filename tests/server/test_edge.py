@@ -31,7 +31,6 @@ INFO = admin_service_pb2.GetStoreInfoRequest()
 @pytest.mark.parametrize(
     ("service", "method", "request_class"),
     [
-        ("retrieval", "Plan", pb.PlanRequest),
         ("retrieval", "Search", pb.SearchRequest),
         ("retrieval", "Explain", pb.ExplainRequest),
         ("admin", "GetRetrievalStats", admin_service_pb2.GetRetrievalStatsRequest),

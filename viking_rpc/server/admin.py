@@ -42,6 +42,7 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
             server_version=version("viking-rpc"),
             dimensions=info.dimensions,
             embedder=runner.embedder.model if runner.settings.embedder.name != "none" else "",
+            planner=runner.planner.name if runner.planner is not None else "",
             index_engine=INDEX_ENGINE,
             context_count=visible.n_directories + visible.n_files,
             directory_count=visible.n_directories,

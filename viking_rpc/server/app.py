@@ -14,6 +14,7 @@ from grpc_health.v1.health import aio as health_aio
 from grpc_reflection.v1alpha import reflection
 
 from viking_rpc.adapters.embedders import make_embedder
+from viking_rpc.adapters.planners import make_planner
 from viking_rpc.errors import FailedPreconditionError
 from viking_rpc.pb.v1 import (
     admin_service_pb2,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from viking_rpc.config import Settings
-    from viking_rpc.domain.ports import Clock, Embedder
+    from viking_rpc.domain.ports import Clock, Embedder, Planner
     from viking_rpc.server.identity import IdentityResolver
 
 logger = logging.getLogger(__name__)
@@ -59,6 +60,7 @@ class Server:
     Args:
         settings: in effect.
         embedder: None makes the one that the settings name.
+        planner: None makes the one that the settings name.
         clock: None is the machine's.
         resolve: says who calls; None: everybody is the one local user.
     """
@@ -68,13 +70,19 @@ class Server:
         settings: Settings,
         *,
         embedder: Embedder | None = None,
+        planner: Planner | None = None,
         clock: Clock | None = None,
         resolve: IdentityResolver | None = None,
     ) -> None:
         """Make the parts; nothing is opened yet."""
         self.address = ""
         self._settings = settings
-        self.runner = Runner(settings, embedder or make_embedder(settings.embedder), clock)
+        self.runner = Runner(
+            settings,
+            embedder or make_embedder(settings.embedder),
+            clock,
+            planner or make_planner(settings.planner),
+        )
         limits = Limits(settings.server.default_deadline_s, settings.server.max_deadline_s)
         self._edge = Edge(resolve or resolve_local, self.runner.admission, limits)
         self._health = health_aio.HealthServicer()

@@ -1,4 +1,4 @@
-"""The service that finds contexts: Retrieve and WatchRetrieve."""
+"""The service that finds contexts: Retrieve, WatchRetrieve and Plan."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from viking_rpc.retrieve.retriever import Retrieval
 from viking_rpc.server.convert_answer import MAX_RESPONSE_BYTES, response_message, step_message
 from viking_rpc.server.convert_request import read_request
 from viking_rpc.server.later import not_offered
+from viking_rpc.server.planning import check_plan_request, make_plan, plan_response, read_plan_request
 from viking_rpc.server.runner import check_time
 from viking_rpc.server.validate import check_request
 
@@ -79,9 +80,11 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         yield pb.WatchRetrieveResponse(result=await self._answer(retrieval, wanted, context, n_steps_sent=n_sent))
 
     async def Plan(self, request: pb.PlanRequest, context: Call) -> pb.PlanResponse:  # noqa: N802
-        """Not offered yet."""
-        del request, context
-        raise not_offered("RetrievalService.Plan")
+        """A task and its conversation to typed queries, without running them."""
+        found: list[Violation] = []
+        wanted = read_plan_request(request, found)
+        check_plan_request(wanted, context.identity, self._runner.clock.now_us(), found)
+        return plan_response(await make_plan(self._runner, wanted, context))
 
     async def Search(self, request: pb.SearchRequest, context: Call) -> pb.SearchResponse:  # noqa: N802
         """Not offered yet."""

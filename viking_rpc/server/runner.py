@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from viking_rpc.config import Settings
-    from viking_rpc.domain.ports import Clock, Embedder
+    from viking_rpc.domain.ports import Clock, Embedder, Planner
     from viking_rpc.index.snapshot import Snapshot
     from viking_rpc.server.call import Call
     from viking_rpc.store.store import Store
@@ -52,12 +52,16 @@ class Runner:
         settings: in effect.
         embedder: of the store's model.
         clock: says what time it is.
+        planner: turns tasks into queries; None: there is none.
     """
 
-    def __init__(self, settings: Settings, embedder: Embedder, clock: Clock | None = None) -> None:
+    def __init__(
+        self, settings: Settings, embedder: Embedder, clock: Clock | None = None, planner: Planner | None = None
+    ) -> None:
         """Make the parts that need no disk; `load` does the rest."""
         self.settings = settings
         self.embedder = embedder
+        self.planner = planner
         self.clock: Clock = clock or SystemClock()
         self.admission = Admission(settings.server.max_in_flight)
         self.encoded = EncodedContexts()
@@ -102,6 +106,9 @@ class Runner:
         await loop.run_in_executor(None, self._threads.shutdown)
         if store is not None:
             await loop.run_in_executor(None, store.close)
+        planner, self.planner = self.planner, None
+        if planner is not None:
+            await loop.run_in_executor(None, planner.close)
 
     async def snapshot(self, call: Call) -> Snapshot:
         """Return the newest state of the caller's account, which is loaded in a thread when nobody asked before."""
