@@ -163,6 +163,40 @@ def find(
 
 
 @app.command()
+def plan(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="What is to be done.")],
+    turn: Annotated[
+        list[str] | None,
+        typer.Option("--turn", metavar="ROLE:TEXT", help="What user, assistant or tool said before; may be repeated."),
+    ] = None,
+    summary: Annotated[
+        Path | None, typer.Option("--summary", metavar="FILE", help="A summary of the older conversation.")
+    ] = None,
+    type_: Annotated[TypeName | None, typer.Option("--type", help="Only queries of this type.")] = None,
+    target: Annotated[
+        list[str] | None, typer.Option("--target", "-t", metavar="URI", help="Where would be looked; may be repeated.")
+    ] = None,
+    max_queries: Annotated[int, typer.Option("--max-queries", help="Greatest number of queries.")] = 5,
+    data: Data = None,
+    server: Server = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Show the queries that a task becomes."""
+    from viking_rpc.cli.planning import Planning, plan_task
+
+    typed = Planning(
+        task=task,
+        turns=tuple(turn or ()),
+        summary=summary,
+        type=None if type_ is None else type_.value,
+        targets=tuple(target or ()),
+        max_queries=max_queries,
+    )
+    plan_task(typed, data=data, server=server, config=config, as_json=as_json)
+
+
+@app.command()
 def ls(
     uri: Annotated[
         str, typer.Argument(metavar="URI", help="A directory; without one, the scopes.", show_default=False)

@@ -31,6 +31,9 @@ err = Console(stderr=True, highlight=False)
 _FLAGS: Final = {
     "query.text": "QUERY",
     "query": "QUERY",
+    "task": "TASK",
+    "type": "--type",
+    "max_queries": "--max-queries",
     "scope.target_uris": "--target",
     "scope.types": "--type",
     "filter.tags": "--tag",

@@ -79,6 +79,7 @@ def _facts(stored: ServerInfo | None) -> Table:
     table.add_row("by type", _counts(stored.contexts_by_type))
     table.add_row("rows", f"{stored.n_rows:,} ({_counts(stored.rows_by_level)}), {stored.n_pending_rows:,} fresh")
     table.add_row("model", f"{stored.data_model or stored.embedder or 'none'}, {stored.dimensions} dimensions")
+    table.add_row("planner", stored.planner or "none")
     table.add_row("revision", f"{stored.revision:,}, checkpoint {stored.checkpoint_revision:,}")
     table.add_row("database", f"{stored.database_bytes / 1e6:,.1f} MB")
     table.add_row("index", f"{stored.index_engine}, {stored.index_state.lower()}")

@@ -9,6 +9,7 @@ import grpc
 from viking_rpc.client import answers, requests
 from viking_rpc.client.channel import DEFAULT_ADDRESS, call_metadata, channel_options
 from viking_rpc.client.errors import to_error
+from viking_rpc.domain.plan import PlanRequest
 from viking_rpc.domain.query import View
 from viking_rpc.pb.v1 import (
     admin_service_pb2,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from viking_rpc.client.channel import Metadata
     from viking_rpc.domain.context import Context, ContextWrite
+    from viking_rpc.domain.plan import PlanResult
     from viking_rpc.domain.query import Filter, Query, RetrieveRequest
     from viking_rpc.domain.trace import RetrieveResult, TraceStep
 
@@ -110,6 +112,17 @@ class AsyncClient:
             raise to_error(error) from error
         finally:
             call.cancel()  # who stops reading stops the search
+
+    async def plan(self, task: str | PlanRequest, *, timeout_s: float | None = None, **how: Any) -> PlanResult:
+        """Turn a task into typed queries, without running them.
+
+        Args:
+            task: a text, or a whole PlanRequest.
+            timeout_s: deadline of the call.
+            how: other fields of a PlanRequest: turns, summary, type, scope and max_queries.
+        """
+        message = requests.plan_message(PlanRequest(task, **how) if isinstance(task, str) else task)
+        return answers.read_plan_result(await self._call(self._retrieval.Plan, message, timeout_s))
 
     async def get(
         self, uri: str, *, view: View = View.FULL, min_revision: int = 0, timeout_s: float | None = None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from viking_rpc.client.errors import to_refusal
 from viking_rpc.domain.context import Context, ContextType, Kind, Level, Relation
+from viking_rpc.domain.plan import DEFAULT_PRIORITY, PlanResult, PlanStatus, QueryPlan, TypedQuery
 from viking_rpc.domain.query import Mode
 from viking_rpc.domain.trace import (
     AnswerWarning,
@@ -97,6 +98,7 @@ class ServerInfo:
     start_us: int
     settings: Mapping[str, str]
     warnings: tuple[AnswerWarning, ...] = ()
+    planner: str = ""
 
     @property
     def n_contexts(self) -> int:
@@ -197,6 +199,31 @@ def read_info(message: admin_service_pb2.GetStoreInfoResponse) -> ServerInfo:
         start_us=_read_time_us(message.start_time),
         settings=dict(message.settings),
         warnings=tuple(map(_read_warning, message.warnings)),
+        planner=message.planner,
+    )
+
+
+def read_plan_result(message: retrieval_service_pb2.PlanResponse) -> PlanResult:
+    """Read a plan and how it came about."""
+    status = _read_enum(PlanStatus, message.status, PlanStatus.PLANNED)
+    return PlanResult(read_plan(message.plan), status, tuple(map(_read_warning, message.warnings)))
+
+
+def read_plan(message: retrieval_service_pb2.QueryPlan) -> QueryPlan:
+    """Read a plan."""
+    return QueryPlan(
+        queries=tuple(
+            TypedQuery(
+                query=query.query,
+                type=_read_enum(ContextType, query.type, None),
+                intent=query.intent,
+                priority=query.priority or DEFAULT_PRIORITY,
+                target_uris=tuple(query.target_uris),
+            )
+            for query in message.queries
+        ),
+        reasoning=message.reasoning,
+        session_context=message.session_context,
     )
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from viking_rpc.domain.context import ContextWrite
+    from viking_rpc.domain.plan import PlanRequest
     from viking_rpc.domain.query import Filter, RetrieveOptions, Scope, View
 
 _NUMBERS = (
@@ -69,6 +70,18 @@ def retrieve_message(request: RetrieveRequest) -> retrieval_service_pb2.Retrieve
 def watch_message(request: RetrieveRequest) -> retrieval_service_pb2.WatchRetrieveRequest:
     """Write a request to watch."""
     return retrieval_service_pb2.WatchRetrieveRequest(request=retrieve_message(request))
+
+
+def plan_message(request: PlanRequest) -> retrieval_service_pb2.PlanRequest:
+    """Write a request to plan."""
+    return retrieval_service_pb2.PlanRequest(
+        task=request.task,
+        turns=[retrieval_service_pb2.Turn(role=turn.role, text=turn.text) for turn in request.turns],
+        summary=request.summary,
+        type=0 if request.type is None else int(request.type),  # type: ignore[arg-type]
+        scope=_scope_message(request.scope),
+        max_queries=request.max_queries,
+    )
 
 
 def get_message(uri: str, view: View, min_revision: int) -> context_service_pb2.GetContextRequest:
