@@ -128,7 +128,7 @@ class Rules(NamedTuple):
     max_rows: int
     is_classic: int  # 1: the published algorithm with its peculiarities, see walk.py
     child_rows: int  # CLASSIC: rows of a directory's children that are seen, best own score first
-    is_steered: int  # 1: own scores come from a reranker, block by block
+    is_steered: int  # 1: a reranker orders the queue; CLASSIC: it gives own scores, block by block
     record_steps: int
     record_children: int
 

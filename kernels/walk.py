@@ -265,9 +265,10 @@ def walk(tree, rows, question, conditions, rules, roots, seeds, pool, frontier, 
     """Go on with a walk for at most `max_rounds` rounds.
 
     Returns:
-        RUNNING after `max_rounds`; RERANK when the block waits for other own scores (`rules.is_steered`): its first
-        counters[COUNT_BLOCK] rows, in `block.order` for CLASSIC, else as they lie; NEED_* when an array is too small,
-        to be called again with a larger one (nothing is lost: the round goes on where it was); else why it ended.
+        RUNNING after `max_rounds`; RERANK when a CLASSIC block waits for other own scores (`rules.is_steered`): its
+        first counters[COUNT_BLOCK] rows in `block.order`; NEED_* when an array is too small, to be called again with a
+        larger one (nothing is lost: the round goes on where it was); else why it ended. Between rounds of another walk
+        that is steered, the caller may give the queue other scores, as long as it stays a heap.
     """
     counters = frontier.counters
     done = 0
@@ -284,6 +285,9 @@ def walk(tree, rows, question, conditions, rules, roots, seeds, pool, frontier, 
             start = cycles()
             node = frontier.round_node[counters[COUNT_ROUND_NEXT]]
             parent = frontier.round_score[counters[COUNT_ROUND_NEXT]]
+            if rules.is_steered == 1 and rules.is_classic == 0:
+                # the queue is in a reranker's order: what a directory was chosen by is not its relevance
+                parent = _relevance_of(tree, rows, question, rules, roots, frontier, node)
             n = counters[COUNT_BLOCK]
             if n < 0:
                 status = check_room(tree, rules, frontier, block, node)
@@ -293,7 +297,7 @@ def walk(tree, rows, question, conditions, rules, roots, seeds, pool, frontier, 
                 counters[COUNT_ROWS] += n
                 if rules.is_classic == 1:
                     n = cut_block(block, n, rules.child_rows)
-                if rules.is_steered == 1 and n > 0:
+                if rules.is_steered == 1 and rules.is_classic == 1 and n > 0:
                     counters[COUNT_BLOCK] = n
                     return RERANK
             counters[COUNT_BLOCK] = -1

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tests.oracle.flat import Ranking
     from tests.oracle.model import Conditions, Path, Question, Rules
 
-Steer = Callable[[a.Block, range], None]
+Steer = Callable[[a.Block, list[int]], None]
+Reorder = Callable[[a.Frontier], None]
 
 
 def make_pool(k: int) -> a.Pool:
@@ -150,11 +151,11 @@ def go_on(
     max_rounds: int = 1 << 40,
     capacity: int = 1,
     steer: Steer | None = None,
+    reorder: Reorder | None = None,
 ) -> Outcome:
     """Call `walk` until it ends; the arguments are tree, rows, question, conditions, rules, roots, seeds."""
     block = make_block(capacity)
     n_calls = 0
-    is_classic = arguments[4].is_classic
     while True:
         status = walk(*arguments, pool, frontier, block, max_rounds)
         n_calls += 1
@@ -162,10 +163,11 @@ def go_on(
             return Outcome(status, pool, frontier, n_calls)
         if status == f.RERANK:
             assert steer is not None
-            n = int(frontier.counters[a.COUNT_BLOCK])
-            steer(block, [int(i) for i in block.order[:n]] if is_classic else range(n))  # type: ignore[arg-type]
+            steer(block, [int(i) for i in block.order[: int(frontier.counters[a.COUNT_BLOCK])]])
         elif status != f.RUNNING:
             frontier, block = grow(status, frontier, block)
+        elif reorder is not None:
+            reorder(frontier)
 
 
 def rule_arrays(rules: Rules, *, is_steered: bool = False, record: bool = True) -> a.Rules:
@@ -199,7 +201,7 @@ def descend(
     *,
     max_rounds: int = 1 << 40,
     capacity: int = 1,
-    steer: Steer | None = None,
+    reorder: Reorder | None = None,
     record: bool = True,
 ) -> Outcome:
     """Walk a snapshot from roots and seeds to the end."""
@@ -209,7 +211,7 @@ def descend(
         snapshot.rows,
         question_arrays(question),
         condition_arrays(snapshot, conditions),
-        rule_arrays(rules, is_steered=steer is not None, record=record),
+        rule_arrays(rules, is_steered=reorder is not None, record=record),
         root_nodes,
         seed_nodes,
     )
@@ -219,4 +221,4 @@ def descend(
         rules.parallelism, len(root_nodes) + len(seed_nodes), depth, capacity=capacity, record=record
     )
     start_walk(*arguments, pool, frontier)
-    return go_on(arguments, pool, frontier, max_rounds=max_rounds, capacity=capacity, steer=steer)
+    return go_on(arguments, pool, frontier, max_rounds=max_rounds, capacity=capacity, reorder=reorder)

@@ -228,36 +228,30 @@ def test_match_carries_where_its_score_comes_from(seed: int, n: int) -> None:
 
 
 @few
-@given(trees.seeds, trees.sizes)
-def test_reranker_replaces_own_scores_block_by_block(seed: int, n: int) -> None:
+@given(trees.seeds, trees.sizes, st.sampled_from([1, 5, 1000]))
+def test_another_order_of_the_queue_changes_no_relevance(seed: int, n: int, k: int) -> None:
+    """A reranker steers by the order of opening; a walk that is not stopped still equals the exhaustive search."""
     case = Case(seed, n)
-    rows = {
-        (case.snapshot.paths[case.snapshot.rows.node[row]], int(case.snapshot.rows.level[row])): row
-        for node in range(len(case.snapshot.paths))
-        for row in range(case.snapshot.tree.row_lo[node], case.snapshot.tree.row_hi[node])
+    random = Random(seed)
+
+    def reorder(frontier: a.Frontier) -> None:
+        size = int(frontier.counters[a.COUNT_HEAP])
+        scores = frontier.heap_score[:size].tolist()
+        random.shuffle(scores)
+        ranked = sorted(
+            zip(scores, frontier.heap_node[:size].tolist(), strict=True),
+            key=lambda entry: (entry[0] == entry[0], -entry[0], case.snapshot.tree.tie[entry[1]]),
+        )
+        for i, (score, node) in enumerate(ranked):
+            frontier.heap_score[i], frontier.heap_node[i] = score, node
+
+    outcome, walk = case.descend(k, reorder=reorder, max_rounds=1), case.exhaustive()
+    assert outcome.status == f.EXHAUSTED
+    assert ranking(outcome.pool, case.snapshot.paths) == walk.top(k)
+    assert outcome[a.COUNT_MATCHED] == len(walk.found)
+    assert {step.directory: step.score for step in outcome.steps(case.snapshot.paths)} == {
+        step.directory: step.score for step in case.best_first(k).steps
     }
-    answers = {row: Random(row).randint(-8, 8) / 8 for row in rows.values()}
-    asked: list[int] = []
-
-    def steer(block: a.Block, at: range) -> None:
-        asked.extend(int(block.row[i]) for i in at)
-        assert len(at) > 0
-        for i in at:
-            block.own[i] = answers[int(block.row[i])]
-
-    outcome = case.descend(5, with_seeds=False, steer=steer, max_rounds=1)
-    walk = best_first(
-        case.world,
-        case.question,
-        case.conditions,
-        case.rules,
-        case.roots,
-        [],
-        5,
-        lambda path, row: answers[rows[path, row.level]],
-    )
-    assert_same(outcome, walk, case, 5)
-    assert len(asked) == len(set(asked)) == sum(step.n_scored for step in walk.steps)
 
 
 def leaf(score: float) -> Context:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.oracle.conditions import is_alive, is_in_scope, is_wanted
 from tests.oracle.flat import Ranking, ranked
-from tests.oracle.model import Conditions, Context, Path, Question, Row, Rules, World, children_of, uri_of
+from tests.oracle.model import Conditions, Context, Path, Question, Rules, World, children_of, uri_of
 from tests.oracle.scores import hotness, mix, own, passes
 
 Score = float | None
-Own = Callable[[Path, Row], float]
 
 
 @dataclass(slots=True)
@@ -45,30 +44,27 @@ class Walk:
 class Walker:
     """The parts that both ways of walking share."""
 
-    def __init__(
-        self, world: World, question: Question, conditions: Conditions, rules: Rules, own_of: Own | None = None
-    ) -> None:
-        """Args: own_of: a row's own score, when a reranker replaces it."""
+    def __init__(self, world: World, question: Question, conditions: Conditions, rules: Rules) -> None:
+        """Begin with nothing found."""
         self.world = world
+        self.question = question
         self.conditions = conditions
         self.rules = rules
-        self.plain: Own = lambda _, row: own(row, question)
-        self.own_of = own_of or self.plain
         self.walk = Walk()
 
-    def best(self, path: Path, own_of: Own, levels: frozenset[int] = frozenset(range(3))) -> Score:
+    def best(self, path: Path, levels: frozenset[int] = frozenset(range(3))) -> Score:
         """Take the best own score of a node's rows of some levels."""
-        return max((own_of(path, row) for row in self.world[path].rows if row.level in levels), default=None)
+        return max((own(row, self.question) for row in self.world[path].rows if row.level in levels), default=None)
 
-    def hand_down(self, path: Path, parent: Score, own_of: Own) -> Score:
+    def hand_down(self, path: Path, parent: Score) -> Score:
         """Return what a directory hands down to its children."""
-        best = self.best(path, own_of)
+        best = self.best(path)
         return parent if best is None else mix(best, parent, self.rules.alpha[self.world[path].type])
 
-    def keep(self, path: Path, parent: Score, own_of: Own, *, is_counted: bool = True) -> bool:
+    def keep(self, path: Path, parent: Score, *, is_counted: bool = True) -> bool:
         """Take a node as a match if it is one; return whether it is."""
         context = self.world[path]
-        best = self.best(path, own_of, self.conditions.levels)
+        best = self.best(path, self.conditions.levels)
         if best is None or not is_wanted(context, self.conditions):
             self.walk.n_filtered += is_counted and bool(context.rows)
             return False
@@ -100,9 +96,9 @@ def exhaustive(world: World, question: Question, conditions: Conditions, rules: 
 
     def visit(path: Path, parent: Score) -> None:
         if is_in_scope(path, conditions):
-            walker.keep(path, parent, walker.own_of)
+            walker.keep(path, parent)
         if world[path].is_directory:
-            handed = walker.hand_down(path, parent, walker.own_of)
+            handed = walker.hand_down(path, parent)
             for child in walker.ways(path):
                 visit(child, handed)
 
@@ -119,14 +115,9 @@ def best_first(
     roots: Sequence[Path],
     seeds: Sequence[Path],
     k: int,
-    own_of: Own | None = None,
 ) -> Walk:
-    """Open the best directories first, `parallelism` a round, until a rule says stop.
-
-    Args:
-        own_of: a reranker's scores, for the rows of opened directories only: roots and seeds keep their own.
-    """
-    walker = Walker(world, question, conditions, rules, own_of)
+    """Open the best directories first, `parallelism` a round, until a rule says stop."""
+    walker = Walker(world, question, conditions, rules)
     walk = walker.walk
     heap: list[tuple[Path, Score]] = []
     known: dict[Path, Score] = {}  # what the ancestors of seeds hand down; each is scored once
@@ -135,16 +126,16 @@ def best_first(
         if path not in known:
             parent = handed(path[:-1]) if path not in roots and path else None
             walk.n_rows += len(world[path].rows)
-            known[path] = walker.hand_down(path, parent, walker.plain)
+            known[path] = walker.hand_down(path, parent)
         return known[path]
 
     for path in [*roots, *seeds]:
         parent = handed(path[:-1]) if path in seeds else None
         walk.n_rows += len(world[path].rows)
         if is_in_scope(path, conditions):
-            walker.keep(path, parent, walker.plain, is_counted=False)
+            walker.keep(path, parent, is_counted=False)
         if world[path].is_directory:
-            heap.append((path, walker.hand_down(path, parent, walker.plain)))
+            heap.append((path, walker.hand_down(path, parent)))
         elif path not in roots:
             heap.append((path[:-1], parent))
     opened: set[Path] = set()
@@ -170,9 +161,9 @@ def best_first(
             walk.n_rows += n_scored
             n_kept = n_queued = 0
             for child in walker.ways(directory):
-                n_kept += walker.keep(child, score, walker.own_of)
+                n_kept += walker.keep(child, score)
                 if world[child].is_directory:
-                    heap.append((child, walker.hand_down(child, score, walker.own_of)))
+                    heap.append((child, walker.hand_down(child, score)))
                     n_queued += 1
             walk.steps.append(Step(directory, n_rounds, n_scored, n_kept, n_queued, score))
         n_rounds += 1
