@@ -6,6 +6,7 @@ then need not wait for their compilation.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from viking_rpc.domain.query import Profile
@@ -20,8 +21,19 @@ if TYPE_CHECKING:
     from viking_rpc.retrieve.retriever import SearchSettings
 
 
+#: Accounts with fewer rows have no checkpoint: these are read from the database in a few milliseconds, while a
+#: checkpoint is three files and four waits for the disk. Thousands of small accounts hence leave no files.
+MIN_CHECKPOINT_ROWS = 1024
+_MIB = 1 << 20
+
+
 def open_store(
-    settings: Settings, embedder: Embedder, *, folder: Path | None = None, clock: Clock | None = None
+    settings: Settings,
+    embedder: Embedder,
+    *,
+    folder: Path | None = None,
+    clock: Clock | None = None,
+    is_shared: bool = False,
 ) -> Store:
     """Open the store of a data directory; the caller holds its lock.
 
@@ -30,6 +42,7 @@ def open_store(
         embedder: whose model and dimensions the store must have.
         folder: the data directory; None means that of the settings.
         clock: None is the machine's.
+        is_shared: whether other processes serve it too.
 
     Raises:
         FailedPreconditionError, DataLossError: as `Store.open`.
@@ -38,15 +51,27 @@ def open_store(
         folder or settings.data,
         model=embedder.model,
         dimensions=embedder.dimensions,
-        settings=store_settings(settings),
+        settings=store_settings(settings, is_shared=is_shared),
         clock=clock,
     )
 
 
-def store_settings(settings: Settings) -> StoreSettings:
-    """Return how the trees of a data directory are made."""
+def store_settings(settings: Settings, *, is_shared: bool = False) -> StoreSettings:
+    """Return how the trees of a data directory are made; the memory is shared out among the processes that serve it."""
     ann = AnnParameters(**settings.index.ann.model_dump())
-    return StoreSettings(min_ann_rows=settings.index.exact_scan_max_rows, ann=ann)
+    budget = settings.index.memory_budget_mb * _MIB or _machine_bytes() // 2
+    return StoreSettings(
+        min_ann_rows=settings.index.exact_scan_max_rows,
+        ann=ann,
+        min_checkpoint_rows=MIN_CHECKPOINT_ROWS,
+        memory_budget_bytes=budget // (settings.server.workers if is_shared else 1),
+        is_shared=is_shared,
+    )
+
+
+def _machine_bytes() -> int:
+    """Return the memory of the machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def search_settings(settings: Settings) -> SearchSettings:

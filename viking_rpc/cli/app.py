@@ -107,12 +107,16 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", metavar="N", help="Processes that share the port.  [default: 1]", show_default=False),
+    ] = None,
     config: Config = None,
 ) -> None:
     """Serve a data directory over gRPC until SIGINT or SIGTERM."""
     from viking_rpc.cli.serving import serve_data
 
-    serve_data(data, listen, config)
+    serve_data(data, listen, config, workers)
 
 
 @app.command()

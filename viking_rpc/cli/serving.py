@@ -15,14 +15,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def serve_data(data: Path | None, listen: str | None, config: Path | None) -> None:
-    """Serve until SIGINT or SIGTERM. Raises what starting the server raises."""
-    settings = settings_for(data, config, listen)
+def set_up_logging() -> None:
+    """Write the log to standard error; called in every process of a server."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
     logging.getLogger("viking_rpc").setLevel(logging.INFO)
+
+
+def serve_data(data: Path | None, listen: str | None, config: Path | None, workers: int | None = None) -> None:
+    """Serve until SIGINT or SIGTERM. Raises what starting the server raises."""
+    settings = settings_for(data, config, listen, workers)
+    set_up_logging()
     ensure_compiled()
     from viking_rpc.server.app import serve
 
     def tell(address: str) -> None:
         err.print(f"[bold]{escape(address)}[/] serves {escape(str(settings.data))}", soft_wrap=True)
 
-    serve(settings, tell)
+    serve(settings, tell, set_up_logging)

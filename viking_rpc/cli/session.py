@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 DATABASE_NAME: Final = "viking.db"
 
 
-def settings_for(data: Path | None, config: Path | None, listen: str | None = None) -> Settings:
+def settings_for(
+    data: Path | None, config: Path | None, listen: str | None = None, workers: int | None = None
+) -> Settings:
     """Read the settings with what the command line says of them. Raises ConfigError."""
-    return load_settings({"data": data, "server.listen": listen}, config)
+    return load_settings({"data": data, "server.listen": listen, "server.workers": workers}, config)
 
 
 @contextmanager

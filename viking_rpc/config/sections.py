@@ -25,6 +25,7 @@ class ServerSettings(_Section):
     """What the server listens on and how much it takes."""
 
     listen: str = "127.0.0.1:7654"
+    workers: int = Field(default=1, ge=1, le=64)
     max_in_flight: int = Field(default=256, ge=1)
     default_deadline_s: float = Field(default=10.0, gt=0)
     max_deadline_s: float = Field(default=60.0, gt=0)
@@ -198,6 +199,7 @@ class IndexSettings(_Section):
     """How starting points are found."""
 
     exact_scan_max_rows: int = Field(default=4_096, ge=0)
+    memory_budget_mb: int = Field(default=0, ge=0)
     ann: AnnSettings = AnnSettings()
 
 

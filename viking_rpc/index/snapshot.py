@@ -122,7 +122,7 @@ class Snapshot:
             *(part for text in texts for part in (text.data, text.offset)),
         )
         n_entries = 2 * len(self.node_of_fresh) + len(vocabulary.extra) + sum(len(text.extra) for text in texts)
-        total = sum(array.nbytes for array in arrays) + self.buffers.room_bytes()
+        total = sum(int(array.nbytes) for array in arrays) + self.buffers.room_bytes()
         return total + n_entries * _ENTRY_BYTES + _FIXED_BYTES
 
     @property

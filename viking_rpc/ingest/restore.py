@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from viking_rpc.store.account import StoreSettings
+    from viking_rpc.store.layouts import StoreSettings
 
     Progress = Callable[[int, int, str], None]
 

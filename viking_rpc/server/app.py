@@ -63,6 +63,8 @@ class Server:
         planner: None makes the one that the settings name.
         clock: None is the machine's.
         resolve: says who calls; None: everybody is the one local user.
+        worker: what the access log calls this process where several serve the data directory on one port; its
+            supervisor holds the directory, and it loads before it binds.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Server:
         planner: Planner | None = None,
         clock: Clock | None = None,
         resolve: IdentityResolver | None = None,
+        worker: str = "",
     ) -> None:
         """Make the parts; nothing is opened yet."""
         self.address = ""
@@ -82,10 +85,13 @@ class Server:
             embedder or make_embedder(settings.embedder),
             clock,
             planner or make_planner(settings.planner),
+            is_shared=bool(worker),
         )
         limits = Limits(settings.server.default_deadline_s, settings.server.max_deadline_s)
-        self._edge = Edge(resolve or resolve_local, self.runner.admission, limits)
+        self._edge = Edge(resolve or resolve_local, self.runner.admission, limits, worker)
         self._health = health_aio.HealthServicer()
+        self._worker = worker
+        self._is_loaded = False
         self._lock: DataLock | None = None
         self._grpc: grpc.aio.Server | None = None
 
@@ -100,7 +106,8 @@ class Server:
         """
         listen = self._settings.server.listen
         require_loopback(listen)
-        self._lock = DataLock.acquire(self._settings.data)
+        if not self._worker:
+            self._lock = DataLock.acquire(self._settings.data)
         server = self._grpc = grpc.aio.server(interceptors=[self._edge], options=self._options())
         retrieval_service_pb2_grpc.add_RetrievalServiceServicer_to_server(RetrievalService(self.runner), server)
         context_service_pb2_grpc.add_ContextServiceServicer_to_server(ContextService(self.runner), server)
@@ -108,23 +115,26 @@ class Server:
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         health_name = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
         reflection.enable_server_reflection((*SERVICES, health_name, reflection.SERVICE_NAME), server)
-        await self._tell_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+        if not self._is_loaded:
+            await self._tell_health(health_pb2.HealthCheckResponse.NOT_SERVING)
         try:
             port = server.add_insecure_port(listen)
         except RuntimeError as error:
-            self._lock.release()
+            self._release()
             message = f"cannot listen on {listen}: is another server there?"
             raise FailedPreconditionError("CANNOT_LISTEN", message, {"address": listen}) from error
         await server.start()
         self.address = listen if listen.startswith(_UNIX) else f"{listen.rpartition(':')[0]}:{port}"
-        self._lock.announce(self.address)
+        if self._lock is not None:
+            self._lock.announce(self.address)
         return self.address
 
     async def load(self) -> None:
         """Load the store and take calls; health turns SERVING. Raises what opening the store raises."""
         await self.runner.load()
+        self._is_loaded = True
         await self._tell_health(health_pb2.HealthCheckResponse.SERVING)
-        logger.info("serving address=%s", self.address)
+        logger.info("serving address=%s", self.address or self._settings.server.listen)
 
     async def stop(self, grace_s: float = _GRACE_S) -> None:
         """Turn NOT_SERVING, let calls in work end for so many seconds, close the store; a second call does nothing."""
@@ -134,6 +144,9 @@ class Server:
             await self._grpc.stop(grace_s)
             self._grpc = None
         await self.runner.close()
+        self._release()
+
+    def _release(self) -> None:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -146,7 +159,8 @@ class Server:
         return [
             ("grpc.max_receive_message_length", self._settings.server.max_message_bytes),
             ("grpc.max_send_message_length", MAX_RESPONSE_BYTES),
-            ("grpc.so_reuseport", 0),  # two servers on one port would share its callers in silence
+            # Two servers on one port would share its callers in silence, which is what workers are for.
+            ("grpc.so_reuseport", int(bool(self._worker))),
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.min_ping_interval_without_data_ms", _MIN_PING_MS),
         ]
@@ -196,17 +210,33 @@ async def run(server: Server, on_bound: Callable[[str], None] | None = None) -> 
         await server.stop()
 
 
-def serve(settings: Settings, on_bound: Callable[[str], None] | None = None) -> None:
-    """Make a server and serve until SIGINT or SIGTERM; blocking. Raises as `Server.start` and `Server.load`."""
+def serve(
+    settings: Settings, on_bound: Callable[[str], None] | None = None, set_up: Callable[[], None] | None = None
+) -> None:
+    """Serve until SIGINT or SIGTERM, in this process or in as many as the settings say; blocking.
+
+    Args:
+        settings: in effect.
+        on_bound: called with the address as soon as clients may connect.
+        set_up: called first in every further process, a function of a module: logging.
+
+    Raises:
+        VikingError: as `Server.start` and `Server.load`, or `Supervisor.run`.
+    """
+    if settings.server.workers > 1:
+        from viking_rpc.server.supervisor import supervise
+
+        supervise(settings, on_bound, set_up)
+        return
 
     async def main() -> None:
         await run(Server(settings), on_bound)
 
-    with asyncio.Runner(loop_factory=_fast_loop()) as runner:
+    with asyncio.Runner(loop_factory=fast_loop()) as runner:
         runner.run(main())
 
 
-def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """Return uvloop's loop where it is installed: a call costs the server about a tenth less CPU time."""
     try:
         import uvloop

@@ -53,13 +53,15 @@ class Edge(grpc.aio.ServerInterceptor):
         resolve: says who calls.
         admission: counts the calls in work and refuses those over the limit.
         limits: deadlines.
+        worker: what the access log calls this process; empty where there is one.
     """
 
-    def __init__(self, resolve: IdentityResolver, admission: Admission, limits: Limits) -> None:
+    def __init__(self, resolve: IdentityResolver, admission: Admission, limits: Limits, worker: str = "") -> None:
         """Remember the policies."""
         self._resolve = resolve
         self._admission = admission
         self._limits = limits
+        self._worker = f" worker={worker}" if worker else ""
         self._handlers: dict[str, Handler] = {}
 
     async def intercept_service(
@@ -91,7 +93,7 @@ class Edge(grpc.aio.ServerInterceptor):
 
     def _unary(self, method: str, behavior: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def handle(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
-            record = _Record(method)
+            record = _Record(method, self._worker)
             try:
                 with self._admission:
                     call = self._begin(record, context)
@@ -108,7 +110,7 @@ class Edge(grpc.aio.ServerInterceptor):
         self, method: str, behavior: Callable[..., AsyncGenerator[Any, None]]
     ) -> Callable[..., AsyncIterator[Any]]:
         async def handle(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
-            record = _Record(method)
+            record = _Record(method, self._worker)
             try:
                 with self._admission:
                     call = self._begin(record, context)
@@ -137,10 +139,11 @@ class Edge(grpc.aio.ServerInterceptor):
 class _Record:
     """How one call goes, until its line is written."""
 
-    __slots__ = ("call", "error", "method", "request_id", "start_s")
+    __slots__ = ("call", "error", "method", "request_id", "start_s", "worker")
 
-    def __init__(self, method: str) -> None:
+    def __init__(self, method: str, worker: str) -> None:
         self.method = method
+        self.worker = worker
         self.start_s = time.monotonic()
         self.request_id = ""
         self.call: Call | None = None
@@ -175,7 +178,8 @@ class _Record:
             return
         facts = "" if self.call is None else "".join(f" {key}={value}" for key, value in self.call.facts.items())
         logger.info(
-            "rpc method=%s code=%s reason=%s total_ms=%.3f%s identity=%s request_id=%s",
+            "rpc%s method=%s code=%s reason=%s total_ms=%.3f%s identity=%s request_id=%s",
+            self.worker,
             self.method,
             code,
             reason,

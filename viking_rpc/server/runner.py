@@ -53,13 +53,21 @@ class Runner:
         embedder: of the store's model.
         clock: says what time it is.
         planner: turns tasks into queries; None: there is none.
+        is_shared: whether other processes serve the same store.
     """
 
     def __init__(
-        self, settings: Settings, embedder: Embedder, clock: Clock | None = None, planner: Planner | None = None
+        self,
+        settings: Settings,
+        embedder: Embedder,
+        clock: Clock | None = None,
+        planner: Planner | None = None,
+        *,
+        is_shared: bool = False,
     ) -> None:
         """Make the parts that need no disk; `load` does the rest."""
         self.settings = settings
+        self._is_shared = is_shared
         self.embedder = embedder
         self.planner = planner
         self.clock: Clock = clock or SystemClock()
@@ -70,7 +78,6 @@ class Runner:
         self.importing = asyncio.Semaphore(_N_IMPORTS)
         self.start_us = self.clock.now_us()
         self._store: Store | None = None
-        self._loaded: set[str] = set()
         self._purging: asyncio.Task[None] | None = None
         self._threads = ThreadPoolExecutor(_N_THREADS, thread_name_prefix="viking")
 
@@ -89,10 +96,9 @@ class Runner:
         """Open the store and take calls from now on. Raises what opening it raises."""
         loop = asyncio.get_running_loop()
         self._store = await loop.run_in_executor(
-            self._threads, lambda: open_store(self.settings, self.embedder, clock=self.clock)
+            self._threads, lambda: open_store(self.settings, self.embedder, clock=self.clock, is_shared=self._is_shared)
         )
         await loop.run_in_executor(self._threads, self._warm, self._store)
-        self._loaded.add(LOCAL.account)
         self._purging = asyncio.create_task(self._purge_again_and_again())
         self.admission.open()
 
@@ -113,10 +119,10 @@ class Runner:
     async def snapshot(self, call: Call) -> Snapshot:
         """Return the newest state of the caller's account, which is loaded in a thread when nobody asked before."""
         account = call.identity.account
-        if account not in self._loaded:
-            await self.in_thread(call, self.store.snapshot, account)
-            self._loaded.add(account)
-        return self.store.snapshot(account)
+        snapshot = self.store.loaded(account)
+        if snapshot is None:
+            snapshot = await self.in_thread(call, self.store.snapshot, account)
+        return snapshot
 
     async def in_thread(self, call: Call, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run what blocks in a thread, until the call's deadline; a write that has begun is finished all the same.
