@@ -28,7 +28,7 @@ class AnnParameters:
 
     connectivity: int = 16
     expansion_add: int = 96
-    expansion_search: int = 16
+    expansion_search: int = 12
     dtype: str = "i8"
     threads: int = 1
 
@@ -41,6 +41,7 @@ class AnnIndex:
         self._index = index
         self._parameters = parameters
         # the graph looks at max(k, this) candidates; mypy misses the setter
+        self._size = len(index)
         self._index.expansion_search = parameters.expansion_search  # type: ignore[misc]
 
     @classmethod
@@ -78,9 +79,9 @@ class AnnIndex:
 
     def __len__(self) -> int:
         """Return the number of rows."""
-        return len(self._index)
+        return self._size
 
     def search(self, vector: NDArray[np.float32], k: int) -> NDArray[np.int64]:
         """Return about the k nearest rows, nearest first; fewer when there are fewer."""
-        found = self._index.search(vector, min(k, len(self._index)), threads=1)
+        found = self._index.search(vector, min(k, self._size), threads=1)
         return found.keys.astype(np.int64)
