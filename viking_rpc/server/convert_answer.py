@@ -137,7 +137,7 @@ def step_message(step: TraceStep, *, with_scores: bool) -> pb.TraceStep:
         children_kept=step.n_kept,
         children_queued=step.n_queued,
     )
-    _fill_duration(message.duration, step.duration_us)
+    fill_duration(message.duration, step.duration_us)
     if with_scores:
         for child in sorted(step.child_scores, key=lambda c: (-c.relevance, c.uri))[:MAX_CHILD_SCORES]:
             message.child_scores.add(
@@ -159,10 +159,10 @@ def fill_stats(message: pb.RetrieveStats, stats: RetrieveStats) -> None:
     message.rows_scored = stats.rows_scored
     message.rows_filtered = stats.rows_filtered
     message.seed_path = stats.seed_path
-    _fill_duration(message.embed_duration, stats.embed_us)
-    _fill_duration(message.seed_duration, stats.seed_us)
-    _fill_duration(message.descent_duration, stats.descent_us)
-    _fill_duration(message.total_duration, stats.total_us)
+    fill_duration(message.embed_duration, stats.embed_us)
+    fill_duration(message.seed_duration, stats.seed_us)
+    fill_duration(message.descent_duration, stats.descent_us)
+    fill_duration(message.total_duration, stats.total_us)
     for level in stats.levels:
         entry = message.levels.add(
             depth=level.depth,
@@ -170,9 +170,10 @@ def fill_stats(message: pb.RetrieveStats, stats: RetrieveStats) -> None:
             rows_scored=level.n_rows,
             rows_kept=level.n_kept,
         )
-        _fill_duration(entry.duration, level.duration_us)
+        fill_duration(entry.duration, level.duration_us)
 
 
-def _fill_duration(message: Duration, duration_us: float) -> None:
+def fill_duration(message: Duration, duration_us: float) -> None:
+    """Write a duration; nothing for none."""
     if duration_us > 0:
         message.seconds, message.nanos = divmod(round(duration_us * 1000), 1_000_000_000)

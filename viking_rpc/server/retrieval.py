@@ -8,16 +8,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from viking_rpc.domain.query import Profile, TraceLevel, View
-from viking_rpc.domain.trace import AnswerWarning, StopReason
+from viking_rpc.domain.trace import StopReason
 from viking_rpc.errors import FailedPreconditionError, InvalidArgumentError, Violation
 from viking_rpc.pb.v1 import retrieval_service_pb2 as pb
 from viking_rpc.pb.v1 import retrieval_service_pb2_grpc
 from viking_rpc.retrieve.retriever import Retrieval
-from viking_rpc.server.convert_answer import MAX_RESPONSE_BYTES, response_message, step_message
+from viking_rpc.server.convert_answer import response_message, step_message
 from viking_rpc.server.convert_request import read_request
+from viking_rpc.server.convert_search import read_search, search_response
 from viking_rpc.server.later import not_offered
 from viking_rpc.server.planning import check_plan_request, make_plan, plan_response, read_plan_request
 from viking_rpc.server.runner import check_time
+from viking_rpc.server.searching import run_search
+from viking_rpc.server.texts import with_texts
 from viking_rpc.server.validate import check_request
 
 if TYPE_CHECKING:
@@ -26,9 +29,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from viking_rpc.domain.context import Context
     from viking_rpc.domain.query import RetrieveRequest
-    from viking_rpc.domain.trace import Match, RetrieveResult
+    from viking_rpc.domain.search import SearchRequest
+    from viking_rpc.domain.trace import RetrieveResult
+    from viking_rpc.index.snapshot import Snapshot
     from viking_rpc.server.call import Call
     from viking_rpc.server.runner import Runner
 
@@ -41,7 +45,6 @@ _INLINE_SLICES: Final = 4
 _MAX_INLINE_ROWS: Final = 20_000
 #: Share of the deadline after which the best so far is the answer.
 _BUDGET_SHARE: Final = 0.8
-_HYDRATED_AT_ONCE: Final = 16
 
 
 class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
@@ -87,9 +90,10 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         return plan_response(await make_plan(self._runner, wanted, context))
 
     async def Search(self, request: pb.SearchRequest, context: Call) -> pb.SearchResponse:  # noqa: N802
-        """Not offered yet."""
-        del request, context
-        raise not_offered("RetrievalService.Search")
+        """A task or a plan; one retrieval for each query, merged."""
+        wanted = self._read_search(request, context)
+        result = await run_search(self._runner, self._run, wanted, context)
+        return search_response(result, wanted, self._runner.encoded.of(context.identity))
 
     async def Explain(self, request: pb.ExplainRequest, context: Call) -> pb.ExplainResponse:  # noqa: N802
         """Not offered yet."""
@@ -117,19 +121,30 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
             raise FailedPreconditionError("NO_RERANKER", "the request requires a reranker, and none is configured")
         return request
 
-    async def _start(self, request: RetrieveRequest, call: Call) -> Retrieval:
-        """Wait for the state, embed the query and find the starting points."""
+    def _read_search(self, message: pb.SearchRequest, call: Call, prefix: str = "") -> SearchRequest:
+        """Read and check a search; `prefix` is the path to it in the message that was sent."""
+        now_us = self._runner.clock.now_us()
+        return read_search(message, call.identity, now_us, lambda shared: self._read(shared, call), prefix)
+
+    async def _run(self, request: RetrieveRequest, call: Call, snapshot: Snapshot | None = None) -> RetrieveResult:
+        """Run a retrieval to its end; several take turns."""
+        retrieval = await self._start(request, call, snapshot)
+        await self._finish(retrieval, request, call)
+        return retrieval.result()
+
+    async def _start(self, request: RetrieveRequest, call: Call, snapshot: Snapshot | None = None) -> Retrieval:
+        """Wait for the state, if none is given, embed the query and find the starting points."""
         runner = self._runner
         await runner.reach(call, request.min_revision)
         started_s = time.perf_counter()
         vector = await self._vector(request, call)
         embed_us = (time.perf_counter() - started_s) * 1e6 if request.query.text else 0.0
         check_time(call)
-        snapshot = await runner.snapshot(call)
+        state = snapshot or await runner.snapshot(call)
 
         def make() -> Retrieval:
             return Retrieval(
-                snapshot,
+                state,
                 request,
                 call.identity,
                 vector=vector,
@@ -139,7 +154,7 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
             )
 
         # These two look at every row before the descent begins.
-        is_long = request.options.profile != Profile.BALANCED and snapshot.n_rows > _MAX_INLINE_ROWS
+        is_long = request.options.profile != Profile.BALANCED and state.n_rows > _MAX_INLINE_ROWS
         return await runner.in_thread(call, make) if is_long else make()
 
     async def _vector(self, request: RetrieveRequest, call: Call) -> NDArray[np.float32] | None:
@@ -188,8 +203,9 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         self, retrieval: Retrieval, request: RetrieveRequest, call: Call, *, n_steps_sent: int = 0
     ) -> pb.RetrieveResponse:
         result = retrieval.result()
-        if request.view > View.ABSTRACT and result.matches:
-            result = await self._with_texts(result, request.view, call)
+        if request.view > View.ABSTRACT:
+            matches, warnings = await with_texts(self._runner, result.matches, request.view, call)
+            result = replace(result, matches=matches, warnings=(*result.warnings, *warnings))
         stats = result.stats
         call.facts.update(
             embed_ms=round(stats.embed_us / 1000, 3),
@@ -204,35 +220,3 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         if self._runner.settings.server.touch_served_matches:
             self._runner.touches.later(call.identity.account, [match.context.uri for match in response.matches])
         return response
-
-    async def _with_texts(self, result: RetrieveResult, view: View, call: Call) -> RetrieveResult:
-        """Add the texts that only the store has, until the answer is as large as it may be."""
-        matches: list[Match] = []
-        warnings = list(result.warnings)
-        n_chars = n_missing = 0
-        for lo in range(0, len(result.matches), _HYDRATED_AT_ONCE):
-            if n_chars > MAX_RESPONSE_BYTES:
-                n_cut = len(result.matches) - lo
-                text = f"the last {n_cut} matches were left out: their texts do not fit into one answer"
-                warnings.append(AnswerWarning("RESPONSE_TRUNCATED", text))
-                break
-            part = result.matches[lo : lo + _HYDRATED_AT_ONCE]
-            stored = await self._runner.in_thread(call, self._read_texts, [m.context.uri for m in part], view, call)
-            for match, read in zip(part, stored, strict=True):
-                if read is None:
-                    n_missing += 1
-                    matches.append(match)
-                    continue
-                context = replace(match.context, overview=read.overview, content=read.content, relations=read.relations)
-                matches.append(replace(match, context=context))
-                n_chars += len(read.overview) + len(read.content)
-        if n_missing:
-            text = f"{n_missing} matches were removed while their texts were read, and come without"
-            warnings.append(AnswerWarning("TEXT_MISSING", text))
-        return replace(result, matches=tuple(matches), warnings=tuple(warnings))
-
-    def _read_texts(self, uris: list[str], view: View, call: Call) -> list[Context | None]:
-        """Read contexts with their long texts; None for one that is gone."""
-        get, account = self._runner.store.get, call.identity.account
-        with_content = view >= View.FULL
-        return [get(account, uri, with_overview=True, with_content=with_content) for uri in uris]
