@@ -101,7 +101,7 @@ class AccountTree:
             self._base_revision = self.checkpoint_revision = snapshot.revision
             snapshot = self._caught_up(snapshot)
         if snapshot is None:
-            snapshot = self._laid_out()
+            snapshot = self._laid_out(is_urgent=True)
             if problem and self._layouts.is_kept(snapshot):  # a first import that went past this object left none yet
                 self._tell_operator(problem, level)
             self._save(snapshot)
@@ -116,8 +116,8 @@ class AccountTree:
             snapshot = apply_changes(snapshot, change)
         return snapshot
 
-    def _laid_out(self) -> Snapshot:
-        snapshot = self._layouts.make(self._account)
+    def _laid_out(self, *, is_urgent: bool = False) -> Snapshot:
+        snapshot = self._layouts.make(self._account, is_urgent=is_urgent)
         self._base_revision = snapshot.revision
         return snapshot
 
@@ -234,7 +234,7 @@ class AccountTree:
     def _renew(self, *, is_asked: bool = False) -> None:
         """Lay the account out anew, catch up with what was written meanwhile, swap, save."""
         started = time.monotonic()
-        fresh = self._layouts.make(self._account)
+        fresh = self._layouts.make(self._account, is_urgent=is_asked)
         self._replace(fresh)
         self._save(fresh, is_asked=is_asked)
         logger.info("layout revision=%d rows=%d seconds=%.2f", fresh.revision, fresh.n_rows, time.monotonic() - started)

@@ -42,8 +42,9 @@ class _Place(NamedTuple):
 class Batch:
     """Applies the operations of one batch to one account; the caller holds a savepoint and rolls back on an error."""
 
-    def __init__(self, connection: Connection, account: Account, now_us: int) -> None:
-        """Begin with nothing changed."""
+    def __init__(self, connection: Connection, account: Account, now_us: int, *, is_followed: bool = True) -> None:
+        """Begin with nothing changed; only where somebody follows it does the batch read back what it wrote."""
+        self._is_followed = is_followed
         self._sql = connection.execute
         self._sql_many = connection.executemany
         self._connection = connection
@@ -297,15 +298,14 @@ class Batch:
         self._sql(query, values)
         gone = [key for key, change in self._change_of.items() if change is Change.DELETED]
         touched = [key for key, change in self._change_of.items() if change is Change.TOUCHED]
-        written = self._change_of.keys() - {*gone, *touched}
+        change_set = ChangeSet(revision)
+        if self._is_followed:
+            records = read_records(self._connection, self._change_of.keys() - {*gone, *touched})
+            counts = read_counts_of(self._connection, touched)
+            change_set = ChangeSet(revision, tuple(records), tuple(sorted(gone)), counts)
         return Committed(
             revision=revision,
-            change_set=ChangeSet(
-                revision,
-                tuple(read_records(self._connection, written)),
-                tuple(sorted(gone)),
-                read_counts_of(self._connection, touched),
-            ),
+            change_set=change_set,
             contexts=tuple(read_context(self._connection, key, uri, self._now_us) for key, uri in self._answered),
             n_deleted=self._n_deleted,
             n_moved=self._n_moved,

@@ -38,6 +38,7 @@ class _Pending:
     operations: Sequence[Operation]
     now_us: int
     request_id: str
+    is_followed: bool = True
     committed: Committed | None = None
     error: BaseException | None = None
 
@@ -61,6 +62,8 @@ class Writer:
         self._is_closed = False
         #: Told what was committed, in order, before whoever committed it goes on.
         self.on_committed: Callable[[str, Committed], None] | None = None
+        #: Says of an account whether anybody needs the change sets of its batches.
+        self.is_followed: Callable[[str], bool] = _always
         self._connection = schema.connect(path, is_writer=True, create=create)
         try:
             schema.prepare(self._connection, path)
@@ -122,7 +125,7 @@ class Writer:
         else:
             for pending, outcome in zip(group, done, strict=True):
                 if isinstance(outcome, Committed):
-                    if self.on_committed is not None and not outcome.is_repeat:
+                    if self.on_committed is not None and pending.is_followed and not outcome.is_repeat:
                         self.on_committed(pending.account, outcome)
                     pending.committed = outcome
                 else:
@@ -133,6 +136,7 @@ class Writer:
         connection = self._connection
         connection.execute("SAVEPOINT batch")
         outcome: Committed | BaseException
+        pending.is_followed = self.is_followed(pending.account)
         try:
             outcome = _run(connection, pending)
         except Exception as error:  # whatever it is, it is the owner's to see, not its neighbours'
@@ -226,17 +230,22 @@ class Readers:
             self.close()
 
 
+def _always(account: str) -> bool:
+    del account
+    return True
+
+
 def _run(connection: sqlite3.Connection, pending: _Pending) -> Committed:
     account = find_account(connection, pending.account)
     if account is None:
         made = connection.execute("INSERT INTO account (name) VALUES (?)", (pending.account,))
         account = Account(made.lastrowid or 0, revision=0, log_start=0, n_changes=0)
     if not pending.request_id:
-        return Batch(connection, account, pending.now_us).run(pending.operations)
+        return Batch(connection, account, pending.now_us, is_followed=pending.is_followed).run(pending.operations)
     first = read_answer(connection, account.id, pending.request_id, pending.now_us)
     if first is not None:
         return first
-    committed = Batch(connection, account, pending.now_us).run(pending.operations)
+    committed = Batch(connection, account, pending.now_us, is_followed=pending.is_followed).run(pending.operations)
     query = "SELECT id FROM request WHERE created_us <= ? ORDER BY created_us LIMIT ?"
     forgotten = (pending.now_us - REQUEST_MEMORY_US, _REQUESTS_PER_SWEEP)
     connection.execute(f"DELETE FROM request WHERE id IN ({query})", forgotten)

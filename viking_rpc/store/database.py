@@ -168,9 +168,16 @@ class Database:
             raise InvalidArgumentError.of(violations)
         return self._writer.apply(account, operations, now_us, request_id)
 
-    def on_committed(self, tell: Callable[[str, Committed], None]) -> None:
-        """Have a function told of every batch of this process, in order, before whoever wrote it goes on."""
+    def on_committed(self, tell: Callable[[str, Committed], None], is_followed: Callable[[str], bool]) -> None:
+        """Have a function told of the batches of this process, in order, before whoever wrote one goes on.
+
+        Args:
+            tell: called with the account and what was committed.
+            is_followed: says of an account whether its batches are to be told. Those of others are not, and their
+                change sets are empty: an import need not read back what it has just written.
+        """
         self._writer.on_committed = tell
+        self._writer.is_followed = is_followed
 
     def answered(self, account: str, request_id: str, *, now_us: int) -> Committed | None:
         """Return the first answer to a request id within ten minutes of it, None when there is none."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from viking_rpc.index.ann import AnnParameters
@@ -70,12 +71,21 @@ class Layouts:
         self._database = database
         self.settings = settings
 
-    def make(self, account: str) -> Snapshot:
-        """Lay an account out from the database, with its approximate indexes."""
+    def make(self, account: str, *, is_urgent: bool = False) -> Snapshot:
+        """Lay an account out from the database, with its approximate indexes.
+
+        Args:
+            account: its name.
+            is_urgent: somebody waits for it, so that all cores build the indexes; else as many threads as the settings
+                say, for others are served meanwhile.
+        """
         with self._database.scan(account) as scan:
             dimensions = self._database.meta.dimensions
             snapshot = build_snapshot(scan.records, revision=scan.revision, dimensions=dimensions)
-        return with_owners(snapshot, min_rows=self.settings.min_ann_rows, parameters=self.settings.ann)
+        ann = self.settings.ann
+        if is_urgent:
+            ann = replace(ann, threads=max(ann.threads, os.cpu_count() or 1))
+        return with_owners(snapshot, min_rows=self.settings.min_ann_rows, parameters=ann)
 
     def load(self, account: str, *, max_revision: int) -> Snapshot:
         """Map an account's checkpoint, all of it checked.
@@ -141,4 +151,5 @@ def checkpoint_name(account: str) -> str:
 
 def layout_of(store_id: str, settings: StoreSettings) -> str:
     """Return what a checkpoint must agree with: whose it is, and how its approximate indexes are made."""
-    return f"{store_id} {settings.min_ann_rows} {sorted(asdict(settings.ann).items())}"
+    made = {key: value for key, value in asdict(settings.ann).items() if key not in ("threads", "expansion_search")}
+    return f"{store_id} {settings.min_ann_rows} {sorted(made.items())}"

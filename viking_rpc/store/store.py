@@ -73,12 +73,12 @@ class Store:
         self._settings = settings
         self._clock = clock
         self._trees: dict[str, AccountTree] = {}
-        self._layouts = Layouts(folder, database, self._settings)
+        self.layouts = Layouts(folder, database, self._settings)
         self._opening = threading.Lock()
         self._unloading = threading.Lock()
         self._clicks = itertools.count(1)
         self.notes: list[str] = []
-        database.on_committed(self._expect)
+        database.on_committed(self._expect, self._is_followed)
         self._follower = Follower(database, self._follow, self._adopt) if settings.is_shared else None
 
     @classmethod
@@ -163,7 +163,7 @@ class Store:
             with self._opening:
                 tree = self._trees.get(account)
                 if tree is None:
-                    tree = AccountTree(account, self.database, self._layouts, self.notes.append)
+                    tree = AccountTree(account, self.database, self.layouts, self.notes.append)
                     self._trees[account] = tree
         tree.used = next(self._clicks)
         return tree
@@ -192,6 +192,10 @@ class Store:
         tree = self._trees.get(account)
         if tree is not None:
             tree.expect(committed)
+
+    def _is_followed(self, account: str) -> bool:
+        tree = self._trees.get(account)
+        return tree is not None and tree.loaded is not None
 
     def _follow(self) -> None:
         """Bring every loaded account to what is committed."""
