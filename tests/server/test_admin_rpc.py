@@ -89,3 +89,10 @@ async def test_what_is_another_s_is_not_counted(tmp_path: Path) -> None:
             counts.append((info.directory_count, info.file_count, info.row_count))
     # home, peers, one peer, its memories; `user` itself tells of others and is nobody's
     assert counts == [(4, 1, 1), (8, 3, 3), (3, 1, 1)]
+
+
+async def test_a_layout_that_is_under_way_is_told(stubs: Stubs, server: Server) -> None:
+    request = admin_service_pb2.GetStoreInfoRequest()
+    with server.runner.store._tree("default")._laying_out:
+        assert (await stubs.admin.GetStoreInfo(request)).index_state == admin_service_pb2.INDEX_STATE_MERGING
+    assert (await stubs.admin.GetStoreInfo(request)).index_state == admin_service_pb2.INDEX_STATE_READY

@@ -9,6 +9,7 @@ import grpc
 from viking_rpc.client import answers, requests
 from viking_rpc.client.channel import DEFAULT_ADDRESS, call_metadata, channel_options
 from viking_rpc.client.errors import to_error
+from viking_rpc.client.importing import ImportMessages
 from viking_rpc.domain.plan import PlanRequest
 from viking_rpc.domain.query import View
 from viking_rpc.pb.v1 import (
@@ -20,12 +21,13 @@ from viking_rpc.pb.v1 import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
     import numpy as np
     from numpy.typing import NDArray
 
     from viking_rpc.client.channel import Metadata
+    from viking_rpc.client.importing import AsyncBatches, Batches
     from viking_rpc.domain.context import Context, ContextWrite
     from viking_rpc.domain.plan import PlanResult
     from viking_rpc.domain.query import Filter, Query, RetrieveRequest
@@ -191,20 +193,22 @@ class AsyncClient:
 
     async def import_batches(
         self,
-        batches: Iterable[Iterable[ContextWrite]] | AsyncIterable[Iterable[ContextWrite]],
+        batches: Batches | AsyncBatches,
         *,
         timeout_s: float | None = None,
     ) -> AsyncIterator[answers.Imported]:
         """Write batches of contexts in one stream, each all or none; yield what became of each, in their order.
 
         A batch is taken from `batches` when the server is ready for more. After an error, what was yielded is durable:
-        go on with the first batch that was not. `timeout_s` None: there is no deadline.
+        go on with the first batch that was not. What `batches` raises is raised when all before it
+        is answered. `timeout_s` None: there is no deadline.
         """
-        messages = requests.import_messages(batches)
-        call = self._contexts.ImportContexts(messages, timeout=timeout_s, metadata=self._metadata)
+        messages = ImportMessages(batches)
+        call = self._contexts.ImportContexts(aiter(messages), timeout=timeout_s, metadata=self._metadata)
         try:
             async for response in call:
                 yield answers.read_imported(response)
+            messages.check()
         except grpc.RpcError as error:
             raise to_error(error) from error
         finally:

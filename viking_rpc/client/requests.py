@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from viking_rpc.domain.query import Query, RetrieveRequest
 from viking_rpc.pb.v1 import context_pb2, context_service_pb2, retrieval_service_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import Iterable
 
     from google.protobuf.timestamp_pb2 import Timestamp
     from numpy.typing import NDArray
@@ -116,21 +115,6 @@ def upsert_message(writes: Iterable[ContextWrite], request_id: str) -> context_s
 def import_message(sequence: int, writes: Iterable[ContextWrite]) -> context_service_pb2.ImportContextsRequest:
     """Write one batch of an import."""
     return context_service_pb2.ImportContextsRequest(sequence=sequence, contexts=map(_write_message, writes))
-
-
-async def import_messages(
-    batches: Iterable[Iterable[ContextWrite]] | AsyncIterable[Iterable[ContextWrite]],
-) -> AsyncIterator[context_service_pb2.ImportContextsRequest]:
-    """Write the batches of an import, numbered, each when it is asked for."""
-    sequence = 0
-    if isinstance(batches, AsyncIterable):
-        async for batch in batches:
-            sequence += 1
-            yield import_message(sequence, batch)
-        return
-    for batch in batches:
-        sequence += 1
-        yield import_message(sequence, batch)
 
 
 def delete_message(
