@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -236,6 +237,16 @@ def test_derived_files_are_rebuilt_without_touching_the_database(data: Path, how
     assert report.is_sound
     assert report.saved_as == ""
     assert (data / "viking.db").read_bytes() == before
+    assert checked(data).findings == ()
+
+
+def test_an_account_too_small_for_a_checkpoint_lacks_none(data: Path) -> None:
+    for path in (data / "checkpoints").iterdir():
+        path.unlink()
+    small = replace(SETTINGS, min_checkpoint_rows=1000)
+    assert examine(data, settings=small, terms_of=terms_of).findings == ()
+    shared = replace(SETTINGS, is_shared=True)
+    assert repair(data, settings=shared, terms_of=terms_of).is_sound
     assert checked(data).findings == ()
 
 

@@ -206,8 +206,8 @@ def _analysis(report: Report) -> Iterator[Finding]:
 def _checkpoints(folder: Path, connection: Connection, report: Report, settings: StoreSettings) -> Iterator[Finding]:
     derived = folder / CHECKPOINT_FOLDER
     names = set()
-    for key, account, revision, log_start, n_contexts in connection.execute(
-        "SELECT id, name, revision, log_start, n_directories + n_files FROM account ORDER BY name"
+    for key, account, revision, log_start, n_contexts, n_rows in connection.execute(
+        "SELECT id, name, revision, log_start, n_directories + n_files, n_rows FROM account ORDER BY name"
     ).fetchall():
         name = checkpoint_name(account)
         names.add(name)
@@ -222,12 +222,14 @@ def _checkpoints(folder: Path, connection: Connection, report: Report, settings:
                 parameters=settings.ann,
             )
         except StaleCheckpointError as error:
-            if n_contexts:
+            if n_contexts and n_rows >= settings.min_checkpoint_rows:
                 message = f"the tree of account {account} is laid out at the next start: {error.message}"
                 yield Finding("checkpoints", message, 1, repair="lays it out now", is_note=True)
             continue
         except DamagedCheckpointError as error:
             yield Finding("checkpoints", error.message, 1, (account,), "rebuilds it")
+            continue
+        except OSError:  # replaced by a process that serves, between two looks at it
             continue
         if log_start <= snapshot.revision:
             stored = _unchanged(connection, key, snapshot.revision)
@@ -309,6 +311,7 @@ def _repair_derived(folder: Path, report: Report, settings: StoreSettings, *, ha
             remove_checkpoint(derived, checkpoint_name(account))
     if not report.model:
         return
-    with Store.open(folder, model=report.model, dimensions=report.dimensions, settings=settings) as store:
+    alone = replace(settings, is_shared=False)  # writes the checkpoints itself
+    with Store.open(folder, model=report.model, dimensions=report.dimensions, settings=alone) as store:
         for account in accounts:
             store.snapshot(account)

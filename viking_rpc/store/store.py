@@ -325,6 +325,6 @@ def _require_analysis(stored: str) -> None:
         raise FailedPreconditionError(
             "ANALYSIS_MISMATCH",
             f"the store's terms were made by text analysis {stored}, this release has {ANALYSIS_VERSION};"
-            " import the contents again",
+            " make them again from the texts: viking doctor --repair",
             {"stored": stored, "release": ANALYSIS_VERSION},
         )
