@@ -7,9 +7,10 @@ or a state that contradicts itself (`torn`), and contexts that are there though 
 that nobody wrote (`resurrected`). All must be 0. Each round starts a process (benchmarks.crash_writer) in which three
 threads write to trees of their own (upserts, replacements, deletions, moves, touches), a fourth imports and a fifth
 lays the tree out; it is ended with SIGKILL: at a random moment, or just after a write of a chosen kind began, or while
-the store is opened. Every tenth round begins with an empty directory, so that the making of the schema is hit too. Then
-the database is read whole, checked (integrity, foreign keys), and the tree that a restart takes from the checkpoint and
-the change log is compared with it, vectors included.
+the store is opened. In every third round two such processes share the directory, and each is killed at a moment of its
+own. Every tenth round begins with an empty directory, so that the making of the schema is hit too. Then the database is
+read whole, checked (integrity, foreign keys), and the tree that a restart takes from the checkpoint and the change log
+is compared with it, vectors included.
 
 What a kill cannot show is the loss of power: the operating system keeps what was written. `synchronous = FULL` is for
 that.
@@ -27,19 +28,23 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from benchmarks.crash_writer import ACCOUNT, Effects, digest_of, open_store, stored_in
 from viking_rpc.store import schema
 from viking_rpc.store.backup import DATABASE_NAME
 from viking_rpc.store.lock import DataLock
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 #: What a round waits for before it kills; "open" is the time between the start of the opening and its end.
 MOMENTS = ("any", "open", "upsert", "replace", "delete", "move", "touch", "import", "layout")
 _NEW_EVERY = 10
+_SHARED_EVERY = 3
 _MAX_SHOWN = 5
 
 
@@ -123,16 +128,50 @@ def run(rounds: int, seed: int) -> Verdict:
             if is_new:
                 shutil.rmtree(folder, ignore_errors=True)
                 state = {}
-            watch = Watch(state)
             moment = "open" if is_new and i else MOMENTS[i % len(MOMENTS)]
-            _one_life(folder, seed * 1000 + i, moment, watch, chance, verdict)
-            state = judge(folder, watch, verdict)
+            places = ("left", "right") if i % _SHARED_EVERY == _SHARED_EVERY - 1 else ("",)
+            watches = _lives(folder, seed * 1000 + i, moment, places, state, chance, verdict)
+            state = judge(folder, watches, verdict)
     return verdict
 
 
-def _one_life(folder: Path, seed: int, moment: str, watch: Watch, chance: random.Random, verdict: Verdict) -> None:
-    """Start a writer and kill it; everything that it reported is in `watch` then."""
-    command = [sys.executable, "-m", "benchmarks.crash_writer", str(folder), str(seed)]
+def _lives(
+    folder: Path,
+    seed: int,
+    moment: str,
+    places: Sequence[str],
+    state: dict[str, str],
+    chance: random.Random,
+    verdict: Verdict,
+) -> list[Watch]:
+    """Start a writer for each place and kill them; everything that they reported is in the watches then."""
+    watches = [Watch({uri: digest for uri, digest in state.items() if _is_of(uri, place)}) for place in places]
+    moments = [(moment, chance.randrange(2, 12), chance.random()) for _ in places]
+    threads = [
+        threading.Thread(target=_one_life, args=(folder, seed + 500 * n, place, watch, *moments[n], verdict))
+        for n, (place, watch) in enumerate(zip(places, watches, strict=True))
+    ]
+    with DataLock.acquire(folder) if len(places) > 1 else nullcontext():
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    # What belongs to nobody who wrote in this round must be as it was.
+    idle = Watch({uri: digest for uri, digest in state.items() if not any(_is_of(uri, place) for place in places)})
+    return [*watches, idle]
+
+
+def _is_of(uri: str, place: str) -> bool:
+    """Return whether a context lies in the trees of a place; without a place, in those of a writer that is alone."""
+    name = uri.split("/")[3]
+    return name.startswith(place) if place else not name.startswith(("left", "right"))
+
+
+def _one_life(
+    folder: Path, seed: int, place: str, watch: Watch, moment: str, n_seen: int, delay: float, verdict: Verdict
+) -> None:
+    """Start a writer, wait for the moment and kill it."""
+    command = [sys.executable, "-m", "benchmarks.crash_writer", str(folder), str(seed), *filter(None, [place])]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
         reader = threading.Thread(target=watch.follow, args=(writer.stdout,))
@@ -140,12 +179,12 @@ def _one_life(folder: Path, seed: int, moment: str, watch: Watch, chance: random
         try:
             is_alive = watch.wait("opening" if moment == "open" else "ready")
             if is_alive and moment == "open":
-                time.sleep(chance.random() * 0.06)
+                time.sleep(delay * 0.06)
             elif is_alive and moment == "any":
-                time.sleep(chance.random() * 1.5)
+                time.sleep(delay * 1.5)
             elif is_alive:
-                is_alive = watch.wait(moment, chance.randrange(2, 12))
-                time.sleep(chance.random() * 0.01)
+                is_alive = watch.wait(moment, n_seen)
+                time.sleep(delay * 0.01)
             if not is_alive:
                 verdict.count("torn", f"the writer ended by itself, {writer.poll()}")
         finally:
@@ -154,26 +193,26 @@ def _one_life(folder: Path, seed: int, moment: str, watch: Watch, chance: random
     verdict.killed_during.update([*(what for what, _ in watch.begun.values())] or [moment])
 
 
-def judge(folder: Path, watch: Watch, verdict: Verdict) -> dict[str, str]:
+def judge(folder: Path, watches: Sequence[Watch], verdict: Verdict) -> dict[str, str]:
     """Compare what is stored with what was acknowledged; returns what is stored.
 
     A write that had begun may be there or not, as a whole. Writers never write to one another's trees, so the effects
     of those that had begun do not overlap.
     """
-    verdict.acknowledged += watch.n_done
+    state = {uri: digest for watch in watches for uri, digest in watch.state.items()}
+    begun = [effects for watch in watches for _, effects in watch.begun.values() if effects]
+    verdict.acknowledged += sum(watch.n_done for watch in watches)
     if not (folder / DATABASE_NAME).exists():
-        if watch.state:
+        if state:
             verdict.count("lost", "the database is gone")
         return {}
     with DataLock.acquire(folder):
         _check_tree(folder, verdict)
         found = {uri: digest_of(write) for uri, write in stored_in(folder).items()}
-    allowed: dict[str, set[str | None]] = {uri: {digest} for uri, digest in watch.state.items()}
-    for _, effects in watch.begun.values():
-        if not effects:
-            continue
+    allowed: dict[str, set[str | None]] = {uri: {digest} for uri, digest in state.items()}
+    for effects in begun:
         verdict.in_flight += 1
-        before = {uri: watch.state.get(uri) for uri in effects}
+        before = {uri: state.get(uri) for uri in effects}
         now = {uri: found.get(uri) for uri in effects}
         verdict.in_flight_kept += now == effects
         if now not in (before, effects):

@@ -1,6 +1,9 @@
 """The process that benchmarks.crash kills: threads that write to a store and report what they begin and what is done.
 
-    python -m benchmarks.crash_writer DATA_DIRECTORY SEED
+    python -m benchmarks.crash_writer DATA_DIRECTORY SEED [PLACE]
+
+With a PLACE, a name, it shares the data directory with others: it writes to trees that are called by it, follows what
+the others write, and keeps the checkpoints of all. Without one it is alone and holds the lock.
 
 A line of JSON each, on standard output: `["opening"]`, `["ready"]`, then `["begin", n, WHAT, {uri: digest or null}]`
 before a write is asked for and `["done", n]` after it was acknowledged. The first names every context that the write
@@ -14,7 +17,8 @@ import json
 import random
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +33,7 @@ from viking_rpc.ingest.target import StoreTarget
 from viking_rpc.ingest.tree import PlannedContext
 from viking_rpc.store.backup import DATABASE_NAME
 from viking_rpc.store.dump import dump, state_of
+from viking_rpc.store.keeper import Keeper
 from viking_rpc.store.lock import DataLock
 from viking_rpc.store.operations import Delete, Move, Touch, Upsert
 from viking_rpc.store.store import Store, StoreSettings
@@ -69,9 +74,10 @@ def stored_in(folder: Path) -> dict[str, ContextWrite]:
         return {stored.write.uri: stored.write for stored in dump(connection, ACCOUNT, 0)}
 
 
-def open_store(folder: Path) -> Store:
+def open_store(folder: Path, *, is_shared: bool = False) -> Store:
     """Open the store as the writer and the judge both do."""
-    return Store.open(folder, model=MODEL, dimensions=DIMENSIONS, settings=SETTINGS)
+    settings = replace(SETTINGS, is_shared=is_shared)
+    return Store.open(folder, model=MODEL, dimensions=DIMENSIONS, settings=settings)
 
 
 class Reporter:
@@ -233,9 +239,10 @@ class _ReportingTarget(StoreTarget):
             del self._held[uri]
 
 
-def run_imports(store: Store, reporter: Reporter, held: dict[str, ContextWrite], chance: random.Random) -> None:
-    """Import folders that change from time to time, until killed."""
-    root = "viking://resources/imported"
+def run_imports(
+    store: Store, reporter: Reporter, root: str, held: dict[str, ContextWrite], chance: random.Random
+) -> None:
+    """Import a folder that changes from time to time, until killed."""
     mine = {uri: write for uri, write in held.items() if uri.startswith(root + "/") or uri == root}
     target = _ReportingTarget(store, reporter, mine, is_served=chance.random() < 0.5)
     while True:
@@ -253,31 +260,38 @@ def _planned(root: str, kind: Kind, uri: str, text: str) -> PlannedContext:
     return PlannedContext(uri, kind, ContextType.RESOURCE, title=uri[-3:], tags={IMPORT_TAG: root}, **texts)  # type: ignore[arg-type]
 
 
-def run_layouts(store: Store, reporter: Reporter, chance: random.Random) -> None:
+def run_layouts(folder: Path, store: Store, reporter: Reporter, chance: random.Random, *, is_shared: bool) -> None:
     """Lay the account out and save checkpoints, at odd moments, until killed."""
+    keeper = Keeper(folder, store.database, replace(SETTINGS, is_shared=True)) if is_shared else None
     while True:
         with reporter.writing("layout", {}):
-            store.lay_out(ACCOUNT)
+            if keeper is None:
+                store.lay_out(ACCOUNT)
+            else:
+                keeper.keep()
         threading.Event().wait(chance.random() * 0.05)
 
 
 def main() -> None:
     """Write until killed."""
-    folder, seed = Path(sys.argv[1]), int(sys.argv[2])
+    folder, seed, place = Path(sys.argv[1]), int(sys.argv[2]), "".join(sys.argv[3:])
     reporter = Reporter()
-    with DataLock.acquire(folder):
+    with nullcontext() if place else DataLock.acquire(folder):
         reporter.say("opening")
-        store = open_store(folder)
+        store = open_store(folder, is_shared=bool(place))
         store.snapshot(ACCOUNT)
         held = stored_in(folder)
         reporter.say("ready")
         chances = [random.Random(f"{seed} {i}") for i in range(N_WRITERS + 2)]
-        threads = [
-            threading.Thread(target=Writer(store, reporter, f"viking://resources/w{i}", held, chances[i]).run)
-            for i in range(N_WRITERS)
-        ]
-        threads.append(threading.Thread(target=run_imports, args=(store, reporter, held, chances[-2])))
-        threads.append(threading.Thread(target=run_layouts, args=(store, reporter, chances[-1])))
+        base = f"viking://resources/{place}"
+        writers = [Writer(store, reporter, f"{base}w{i}", held, chances[i]) for i in range(N_WRITERS)]
+        threads = [threading.Thread(target=writer.run) for writer in writers]
+        threads += (
+            threading.Thread(target=run_imports, args=(store, reporter, f"{base}imported", held, chances[-2])),
+            threading.Thread(
+                target=run_layouts, args=(folder, store, reporter, chances[-1]), kwargs={"is_shared": bool(place)}
+            ),
+        )
         for thread in threads:
             thread.start()
         for thread in threads:

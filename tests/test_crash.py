@@ -34,7 +34,7 @@ def test_the_judge_tells_lost_torn_and_resurrected_apart(tmp_path: Path) -> None
     def judged(state: dict[str, str], *begun: dict[str, str | None]) -> tuple[int, int, int]:
         verdict, watch = Verdict(), Watch(state)
         watch.begun = {n: ("upsert", dict(effects)) for n, effects in enumerate(begun)}
-        judge(tmp_path, watch, verdict)
+        judge(tmp_path, [watch], verdict)
         return verdict.lost, verdict.torn, verdict.resurrected
 
     first = "viking://resources/a/0"
