@@ -17,14 +17,17 @@ from viking_rpc.domain.query import (
     Mode,
     Profile,
     Query,
+    RerankScope,
     RetrieveOptions,
     RetrieveRequest,
     Scope,
     TraceLevel,
 )
+from viking_rpc.domain.rerank import RerankAnswer
 from viking_rpc.domain.uri import Uri
 from viking_rpc.index.layout import build_snapshot
 from viking_rpc.index.records import NodeRecord
+from viking_rpc.retrieve.reranked import RerankedRetrieval
 from viking_rpc.retrieve.retriever import Retrieval
 
 if TYPE_CHECKING:
@@ -100,12 +103,16 @@ def test_classic_answers_as_recorded(case: dict) -> None:
             score_gte=params["score_gte"],
             score_propagation_alpha=params["score_propagation_alpha"],
             hotness_alpha=params["hotness_alpha"],
+            rerank_scope=RerankScope.EACH_LEVEL,
+            max_rerank_documents=1000,
         ),
         trace_level=TraceLevel.STEPS,
     )
-    retrieval = Retrieval(snapshot, request, LOCAL, vector=request.query.vector, now_us=NOW_US, reranker=reranker)
+    kind = Retrieval if reranker is None or request.mode == Mode.QUICK else RerankedRetrieval
+    retrieval = kind(snapshot, request, LOCAL, vector=request.query.vector, now_us=NOW_US)
     while not retrieval.advance(max_rounds=1):
-        pass
+        if isinstance(retrieval, RerankedRetrieval) and reranker is not None and retrieval.wanted is not None:
+            retrieval.supply(RerankAnswer(reranker(retrieval.wanted)))
     result = retrieval.result()
     expected = case["expected"]
     assert [match.display_uri for match in result.matches] == [uri for uri, _ in expected["matches"]]

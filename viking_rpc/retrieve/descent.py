@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -29,8 +29,11 @@ from viking_kernels.walk import start_walk, walk
 from viking_rpc.domain.trace import StopReason
 from viking_rpc.retrieve.answer import level_stats
 from viking_rpc.retrieve.frontier import give_room
+from viking_rpc.retrieve.steering import reorder_queue, rows_to_rerank
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from viking_rpc.domain.trace import LevelStats, TraceStep
@@ -46,11 +49,12 @@ _STOPS = {
 }
 
 
-class LevelReranker(Protocol):
-    """Scores the rows of one block anew; steers CLASSIC when a reranker is asked for at each level."""
+class _ClassicStart(NamedTuple):
+    """Where CLASSIC begins: its rows, best first, their cosines, and whether the request names levels."""
 
-    def __call__(self, rows: NDArray[np.int32]) -> NDArray[np.float32]:
-        """Return float32[n], a score for each of int32[n] rows."""
+    rows: NDArray[np.int32]
+    dense: NDArray[np.float32]
+    has_levels: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,7 @@ class DescentTotals:
 class Descent:
     """A walk that goes on in slices; `pool` holds the best matches so far."""
 
-    def __init__(  # noqa: PLR0913 - what a walk reads, and the rest by keyword
+    def __init__(
         self,
         snapshot: Snapshot,
         question: Question,
@@ -84,17 +88,15 @@ class Descent:
         limit: int,
         n_starts: int,
         scratch: Scratch,
-        reranker: LevelReranker | None = None,
     ) -> None:
         """Make the arrays; one of the two `start` methods goes next.
 
         Args:
             snapshot, question, conditions, rules: what the kernels read.
             roots: int32[n_roots], ascending: the searched roots.
-            limit: matches wanted.
+            limit: candidates kept: the matches wanted, or more to rerank.
             n_starts: starting points at most.
             scratch: arrays to work in, until `release`.
-            reranker: scores each block anew when the rules say that one steers.
         """
         self._snapshot = snapshot
         self._question = question
@@ -102,12 +104,14 @@ class Descent:
         self._rules = rules
         self._roots = roots
         self._seeds = frozen(np.empty(0, np.int32))
-        self._reranker = reranker
+        self._classic_start: _ClassicStart | None = None
+        self._awaits_start = False
         self._scratch = scratch
         self._block = scratch.block
         self._frontier = scratch.frontier(snapshot.max_depth, rules.parallelism, n_starts + len(roots))
         self._n_ns = 0
         self._n_told = 0
+        self.waiting: NDArray[np.int32] | None = None
         self.pool = scratch.pool("best", limit)
 
     def release(self) -> None:
@@ -132,28 +136,38 @@ class Descent:
         self._n_ns += time.perf_counter_ns() - started
 
     def start_classic(self, rows: NDArray[np.int32], dense: NDArray[np.float32], *, has_levels: bool) -> None:
-        """Begin as the published algorithm does.
+        """Begin at the directories of a row search, as the published algorithm does; if steered, wait for their scores.
 
         Args:
             rows: int32[n], the best rows of L0 and L1, best first.
             dense: float32[n], their cosines.
             has_levels: whether the request names levels; then these rows are candidates too (R6).
         """
-        own = dense
-        if self._reranker is not None and len(rows):
-            own = frozen(np.asarray(self._reranker(rows), np.float32))
-        if has_levels:
-            self._seeds = frozen(self._candidates(rows, own))
+        self._classic_start = _ClassicStart(rows, dense, has_levels)
+        self._begin_classic(self._classic_start, dense)
+        if self._rules.is_steered and len(rows):
+            self.waiting, self._awaits_start = rows, True
+
+    def start_again(self) -> None:
+        """Begin CLASSIC again, by cosines alone: a reranker that does not answer for all rows cannot steer it."""
+        if self._classic_start is not None:
+            self._rules = self._rules._replace(is_steered=0)
+            self.waiting, self._awaits_start = None, False
+            self._begin_classic(self._classic_start, self._classic_start.dense)
+
+    def _begin_classic(self, start: _ClassicStart, own: NDArray[np.float32]) -> None:
+        if start.has_levels:
+            self._seeds = frozen(self._candidates(start.rows, own))
         start_classic(
             self._snapshot.tree,
             self._snapshot.rows,
             self._conditions,
             self._rules,
             self._roots,
-            rows,
-            own,
-            dense,
-            int(has_levels),
+            start.rows,
+            frozen(own),
+            start.dense,
+            int(start.has_levels),
             self.pool,
             self._frontier,
         )
@@ -187,18 +201,41 @@ class Descent:
                 max_rounds,
             )
             if status == RERANK:
-                self._steer()
-            elif status not in _STOPS and status != RUNNING:
+                self.waiting = self._block.row[self._seen_block()]
+                break
+            if status not in _STOPS and status != RUNNING:
                 self._frontier, self._block = give_room(status, self._frontier, self._block)
         self._n_ns += time.perf_counter_ns() - started
         return _STOPS.get(status)
 
-    def _steer(self) -> None:
-        """Replace the block's own scores by the reranker's."""
-        n = int(self._frontier.counters[COUNT_BLOCK])
-        seen = self._block.order[:n] if self._rules.is_classic else np.arange(n)
-        if self._reranker is not None:
-            self._block.own[seen] = np.asarray(self._reranker(self._block.row[seen]), np.float32)
+    def _seen_block(self) -> NDArray[np.int64]:
+        """Return the places in the block of the rows that CLASSIC sees, best cosine first."""
+        return self._block.order[: int(self._frontier.counters[COUNT_BLOCK])]
+
+    def supply(self, own: NDArray[np.float32]) -> None:
+        """Go on with these scores for the rows that CLASSIC waits for: float32[n], finite."""
+        if self._awaits_start and self._classic_start is not None:
+            self._begin_classic(self._classic_start, own)
+        else:
+            self._block.own[self._seen_block()] = own
+        self.waiting, self._awaits_start = None, False
+
+    def rows_to_rerank(self) -> list[int]:
+        """Return the rows that the last round, or the start, has brought, best first; for walks other than CLASSIC."""
+        return rows_to_rerank(self._snapshot.tree, self.pool, self._frontier, is_start=self._is_at_start)
+
+    def prefer(self, score_of_row: Mapping[int, float]) -> None:
+        """Let a reranker's scores order what the last round, or the start, has queued."""
+        reorder_queue(self._snapshot.tree, self.pool, self._frontier, score_of_row, is_start=self._is_at_start)
+
+    @property
+    def is_steered(self) -> bool:
+        """Return whether a reranker's scores still steer."""
+        return bool(self._rules.is_steered)
+
+    @property
+    def _is_at_start(self) -> bool:
+        return int(self._frontier.counters[COUNT_ROUNDS]) == 0
 
     @property
     def duration_us(self) -> float:

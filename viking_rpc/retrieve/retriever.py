@@ -13,15 +13,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from viking_kernels.arrays import PART_OWN, Conditions, Pool, Question, Rules, frozen
-from viking_kernels.hotness import hotness
 from viking_kernels.scan import N_SCAN_COUNTS, SCAN_FILTERED, SCAN_MATCHED, SCAN_ROWS, scan_rows
 from viking_rpc.domain.query import Filter, Mode, Profile, TraceLevel
-from viking_rpc.domain.trace import AnswerWarning, EmptyReason, RetrieveResult, RetrieveStats, StopReason
+from viking_rpc.domain.trace import (
+    AnswerWarning,
+    EmptyReason,
+    RetrieveResult,
+    RetrieveStats,
+    StopReason,
+    ThresholdSpace,
+)
 from viking_rpc.index.pools import best_first, make_pool
 from viking_rpc.index.scopes import make_conditions
 from viking_rpc.index.seeds import SeedParameters, Seeds, find_seeds
-from viking_rpc.retrieve.answer import Found, Hydrator
-from viking_rpc.retrieve.descent import Descent, DescentTotals, LevelReranker
+from viking_rpc.retrieve.answer import Hydrator
+from viking_rpc.retrieve.descent import Descent, DescentTotals
+from viking_rpc.retrieve.finish import Ranked, count_passing, nodes_of, rank_flat, read_pool, with_hotness
 from viking_rpc.retrieve.frontier import Scratch
 from viking_rpc.retrieve.profiles import PRESETS, make_rules, resolve_parameters
 from viking_rpc.retrieve.question import make_question
@@ -36,7 +43,8 @@ if TYPE_CHECKING:
     from viking_rpc.domain.query import RetrieveRequest
     from viking_rpc.domain.trace import TraceStep
     from viking_rpc.index.snapshot import Snapshot
-from viking_rpc.retrieve.profiles import Parameters
+    from viking_rpc.retrieve.answer import Found
+    from viking_rpc.retrieve.profiles import Parameters
 
 _NO_ROOM = make_pool(0)
 _CLASSIC_LEVELS = 0b011  # the global search of the published algorithm looks at L0 and L1
@@ -56,8 +64,8 @@ class SearchSettings:
 
     presets: Mapping[Profile, Parameters] = field(default_factory=lambda: PRESETS)
     max_exact_rows: int = 4096
-    n_candidates: int = 24
-    n_directory_candidates: int = 16
+    n_candidates: int = 16
+    n_directory_candidates: int = 12
     n_flat_candidates: int = 128
 
 
@@ -73,7 +81,6 @@ class Retrieval:
         vector: NDArray[np.float32] | None,
         now_us: int,
         settings: SearchSettings | None = None,
-        reranker: LevelReranker | None = None,
         embed_us: float = 0.0,
     ) -> None:
         """Resolve the scope and find the starting points.
@@ -85,7 +92,6 @@ class Retrieval:
             vector: float32[dimensions], the embedded query; None for a query without one (words only, or `like_uri`).
             now_us: the time of the request, for expiry, path variables and hotness.
             settings: the operator's.
-            reranker: gives CLASSIC its scores, block by block.
             embed_us: what embedding took, for the statistics.
 
         Raises:
@@ -95,7 +101,6 @@ class Retrieval:
         """
         self._started = time.perf_counter_ns()
         self._settings = settings or SearchSettings()
-        self._reranker = reranker
         self._embed_us = embed_us
         self.snapshot = snapshot
         self.request = request
@@ -177,11 +182,9 @@ class Retrieval:
             max(self._settings.n_candidates, parameters.leaf_seeds),
             max(self._settings.n_directory_candidates, n_directories) if n_directories else 0,
         )
-        found = np.concatenate([pool.node[pool.heap[: pool.size[0]]] for pool in (seeds.matches, seeds.directories)])
-        starts = np.unique(found)
-        for root in roots.tolist():
-            starts = starts[starts != root]
-        starts = frozen(starts)
+        # a few nodes: Python's sets are faster than numpy's
+        found = {node for pool in (seeds.matches, seeds.directories) for node in nodes_of(pool)}
+        starts = frozen(np.array(sorted(found.difference(roots.tolist())), np.int32))
         self._descent = self._make_descent(len(starts))
         self._descent.start(starts)
         return seeds
@@ -219,11 +222,20 @@ class Retrieval:
             self._conditions,
             self._make_rules(),
             self._place.roots,
-            limit=self._limit,
+            limit=self._n_candidates,
             n_starts=n_starts,
             scratch=self._scratch,
-            reranker=self._reranker,
         )
+
+    @property
+    def _n_candidates(self) -> int:
+        """Return how many candidates a descent keeps, of which it must be sure."""
+        return self._limit
+
+    @property
+    def _has_steering(self) -> bool:
+        """Return whether somebody else orders the queue."""
+        return False
 
     def _make_rules(self) -> Rules:
         """Say how the walk goes."""
@@ -234,7 +246,7 @@ class Retrieval:
             is_gte=request.options.score_gte,
             limit=self._limit,
             is_classic=self._is_classic,
-            is_steered=self._reranker is not None,
+            is_steered=self._has_steering,
             trace_level=request.trace_level,
         )
 
@@ -278,19 +290,11 @@ class Retrieval:
     def _make_result(self) -> RetrieveResult:
         descent, seeds = self._descent, self._seeds
         totals = descent.totals if descent is not None else None
-        if descent is None or totals is None:
-            found, n_matched, n_cut, best_cut = self._finish_flat()
-            n_filtered = seeds.n_filtered
-        else:
-            found = self._finish(_read(descent.pool, best_first(descent.pool)))
-            n_matched, n_cut, best_cut = totals.n_matched, totals.n_cut, totals.best_cut
-            n_filtered = max(totals.n_filtered, seeds.n_filtered)  # the walk does not count its roots
-        if self._like_node >= 0:
-            others = [one for one in found if one.node != self._like_node]
-            n_matched -= len(found) - len(others)
-            found = others[: self.request.limit]
+        ranked = self._rank_flat() if descent is None or totals is None else self._rank(descent, totals)
+        # the walk does not count its roots
+        n_filtered = max(totals.n_filtered if totals else 0, seeds.n_filtered)
         has_steps = self.request.trace_level >= TraceLevel.STEPS
-        matches = tuple(self._hydrator.match(one, has_steps=has_steps) for one in found)
+        matches = tuple(self._hydrator.match(one, has_steps=has_steps) for one in ranked.found)
         return RetrieveResult(
             matches=matches,
             revision=self.snapshot.revision,
@@ -299,50 +303,50 @@ class Retrieval:
             stats=self._stats(n_filtered, totals),
             steps=descent.steps(self._hydrator) if descent is not None else (),
             warnings=tuple(self.warnings),
-            empty_reason=EmptyReason.NONE if matches else self._empty_reason(n_cut=n_cut, n_filtered=n_filtered),
-            total_matched=n_matched,
-            best_below_threshold=best_cut if n_cut else None,
+            empty_reason=EmptyReason.NONE if matches else self._empty_reason(n_cut=ranked.n_cut, n_filtered=n_filtered),
+            total_matched=ranked.n_matched,
+            best_below_threshold=ranked.best_cut if ranked.n_cut and np.isfinite(ranked.best_cut) else None,
+            threshold_space=self._threshold_space,
         )
 
+    @property
+    def _threshold_space(self) -> ThresholdSpace | None:
+        """Return on which scale a threshold has cut."""
+        return None if self._threshold is None else ThresholdSpace.RELEVANCE
+
+    def _rank(self, descent: Descent, totals: DescentTotals) -> Ranked:
+        """Order the candidates of a descent, and cut them."""
+        found, n_matched = self._candidates(descent, totals)
+        return Ranked(self._finish(found[: self.request.limit]), n_matched, totals.n_cut, totals.best_cut)
+
+    def _candidates(self, descent: Descent, totals: DescentTotals) -> tuple[list[Found], int]:
+        """Return the candidates of a descent, best first, and how many matched."""
+        found = read_pool(descent.pool)
+        if self._like_node < 0:
+            return found, totals.n_matched
+        others = [one for one in found if one.node != self._like_node]
+        return others, totals.n_matched - len(found) + len(others)
+
     def _finish(self, found: list[Found]) -> list[Found]:
-        """Mix hotness into the scores of CLASSIC, after the cut (R15); the others' walk has done so."""
-        weight = self.parameters.hotness_alpha
-        if not self._is_classic or weight == 0:
-            return found
-        tree, nodes = self.snapshot.tree, [one.node for one in found]
-        hot = np.empty(len(nodes), np.float32)
-        hotness(frozen(tree.active_count[nodes]), frozen(tree.update_us[nodes]), self.now_us, hot)
-        mixed = [
-            one._replace(score=(1 - weight) * one.relevance + weight * h, hotness=h)
-            for one, h in zip(found, hot.tolist(), strict=True)
-        ]
-        return sorted(mixed, key=lambda one: -one.score)
-
-    def _finish_flat(self) -> tuple[list[Found], int, int, float]:
-        """Cut QUICK's pool by the threshold; CLASSIC's rows collapse to nodes, the best row of each first.
-
-        Returns:
-            (matches, nodes that matched as far as is known, nodes cut, the best score that was cut).
-        """
-        pool = self._seeds.matches
-        slots, n_passing = best_first(pool), self._n_passing(pool)
-        n_cut = len(slots) - n_passing
-        best_cut = float(pool.score[slots[n_passing]]) if n_cut else float("-inf")
+        """Mix hotness into what CLASSIC has found; the others' walk has done so."""
         if not self._is_classic:
-            n_matched = self._seeds.n_matched if self._threshold is None else n_passing
-            return _read(pool, slots[: min(n_passing, self._limit)]), n_matched, n_cut, best_cut
-        best_row: dict[int, Found] = {}
-        for one in _read(pool, slots[:n_passing]):
-            best_row.setdefault(one.node, one)
-        return list(best_row.values())[: self._limit], len(best_row), n_cut, best_cut
+            return found
+        return with_hotness(found, self.parameters.hotness_alpha, self.snapshot.tree, self.now_us)
+
+    def _rank_flat(self) -> Ranked:
+        """Cut QUICK's pool."""
+        pool = self._seeds.matches
+        n_passing = self._n_passing(pool)
+        n_matched = self._seeds.n_matched if self._threshold is None else n_passing
+        ranked = rank_flat(pool, n_passing, self._limit, n_matched, is_classic=self._is_classic)
+        if self._like_node < 0:
+            return ranked
+        others = [one for one in ranked.found if one.node != self._like_node]
+        n_like = len(ranked.found) - len(others)
+        return ranked._replace(found=others[: self.request.limit], n_matched=ranked.n_matched - n_like)
 
     def _n_passing(self, pool: Pool) -> int:
-        """Return how many entries of a flat search's pool pass the threshold."""
-        score = pool.score[pool.heap[: pool.size[0]]]
-        if self._threshold is None:
-            return len(score)
-        at = np.float32(self._threshold)
-        return int(np.count_nonzero(score >= at if self.request.options.score_gte else score > at))
+        return count_passing(pool, self._threshold, is_gte=self.request.options.score_gte)
 
     def _empty_reason(self, *, n_cut: int, n_filtered: int) -> EmptyReason:
         """Say why there are no matches."""
@@ -376,13 +380,3 @@ class Retrieval:
             total_us=(time.perf_counter_ns() - self._started) / 1000 + self._embed_us,
             levels=descent.levels() if descent and self.request.trace_level >= TraceLevel.STATS else (),
         )
-
-
-def _read(pool: Pool, slots: NDArray[np.int64]) -> list[Found]:
-    """Return the entries in some slots of a pool."""
-    columns = (pool.node, pool.row, pool.step, pool.score)
-    parts = pool.parts[slots].tolist()
-    return [
-        Found(node, row, step, score, *part)
-        for node, row, step, score, part in zip(*(column[slots].tolist() for column in columns), parts, strict=True)
-    ]
