@@ -14,6 +14,7 @@ from tests.store.trees import ACCOUNT, directory, file
 from viking_rpc.domain.context import ContextWrite, Kind, Level, Relation, Row
 from viking_rpc.errors import FailedPreconditionError, NotFoundError
 from viking_rpc.ingest.rows import terms_of
+from viking_rpc.store import checks
 from viking_rpc.store.checks import Finding
 from viking_rpc.store.doctor import Report, examine, repair
 from viking_rpc.store.dump import dump, state_of
@@ -162,6 +163,16 @@ def test_what_can_be_repaired_is_and_all_else_stays(
         assert store.notes == []
         store.apply(ACCOUNT, [file(f"{P}/later")])
     assert repaired(data).saved_as == ""
+
+
+def test_all_terms_are_made_again_part_by_part(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "_ROWS_PER_PART", 3)
+    sound = contents(data / "viking.db")
+    damage(data, "UPDATE row SET terms = x'', term_counts = x''", "UPDATE meta SET value = '0' WHERE key = 'analysis'")
+    report = repaired(data)
+    assert report.is_sound
+    assert {finding.check: finding.n for finding in report.findings} == {"terms": 14, "analysis": 14}
+    assert contents(data / "viking.db") == sound
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -12,7 +14,7 @@ from viking_rpc.domain.uri import SCHEME, SCOPES
 from viking_rpc.store.codec import KIND_OF
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from sqlite3 import Connection
 
     from numpy.typing import NDArray
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 #: Examples that a finding names.
 MAX_EXAMPLES: Final = 5
 _UNIT_TOLERANCE: Final = 1e-3
+_ROWS_PER_PART: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +223,7 @@ class RowFault(NamedTuple):
 _ROWS: Final = """
 SELECT r.id, r.vector, r.terms, r.term_counts, c.kind, c.title, c.abstract, COALESCE(b.overview, ''),
     COALESCE(b.content, '')
-FROM row r JOIN context c ON c.id = r.id / 4 LEFT JOIN body b ON b.context_id = c.id ORDER BY r.id
+FROM row r JOIN context c ON c.id = r.id / 4 LEFT JOIN body b ON b.context_id = c.id WHERE r.id > ? ORDER BY r.id
 """
 _SAYS: Final = {
     "vectors": (
@@ -232,15 +235,18 @@ _SAYS: Final = {
 }
 
 
-def faulty_rows(connection: Connection, dimensions: int, terms_of: TermsOf | None) -> Iterator[RowFault]:
+def faulty_rows(
+    connection: Connection, dimensions: int, terms_of: TermsOf | None, after: int = -1
+) -> Generator[RowFault, None, None]:
     """Yield every row whose vector or term list is wrong.
 
     Args:
         connection: in a transaction.
         dimensions: of the store's model.
         terms_of: None checks the form of term lists, not whether they are those of the texts.
+        after: rows up to this id are left out.
     """
-    for row_id, vector, terms, counts, kind, title, abstract, overview, content in connection.execute(_ROWS):
+    for row_id, vector, terms, counts, kind, title, abstract, overview, content in connection.execute(_ROWS, (after,)):
         level_number = row_id % 4
         if len(vector) != 4 * dimensions or not np.isfinite(values := np.frombuffer(vector, "<f4")).all():
             yield RowFault(row_id, "vectors", None, None)
@@ -276,15 +282,26 @@ def check_rows(connection: Connection, dimensions: int, terms_of: TermsOf | None
 
 def repair_rows(connection: Connection, dimensions: int, terms_of: TermsOf) -> None:
     """Put every faulty row right, or remove it where only its writer could."""
-    for fault in list(faulty_rows(connection, dimensions, terms_of)):
-        if fault.check == "vectors":
-            connection.execute("DELETE FROM row WHERE id = ?", (fault.row_id,))
-        if fault.terms is not None:
-            terms, counts = (fault.terms[0].astype("<u8").tobytes(), fault.terms[1].astype("<f4").tobytes())
-            query = "UPDATE row SET terms = ?, term_counts = ? WHERE id = ?"
-            connection.execute(query, (terms, counts, fault.row_id))
-        if fault.vector is not None:
-            connection.execute("UPDATE row SET vector = ? WHERE id = ?", (fault.vector.tobytes(), fault.row_id))
+    after = -1
+    while True:  # by parts: all may be faulty, after a change of the rules by which texts become terms
+        with closing(faulty_rows(connection, dimensions, terms_of, after)) as found:
+            faults = list(islice(found, _ROWS_PER_PART))
+        for fault in faults:
+            _repair_row(connection, fault)
+        if len(faults) < _ROWS_PER_PART:
+            return
+        after = faults[-1].row_id
+
+
+def _repair_row(connection: Connection, fault: RowFault) -> None:
+    if fault.check == "vectors":
+        connection.execute("DELETE FROM row WHERE id = ?", (fault.row_id,))
+    if fault.terms is not None:
+        terms, counts = (fault.terms[0].astype("<u8").tobytes(), fault.terms[1].astype("<f4").tobytes())
+        query = "UPDATE row SET terms = ?, term_counts = ? WHERE id = ?"
+        connection.execute(query, (terms, counts, fault.row_id))
+    if fault.vector is not None:
+        connection.execute("UPDATE row SET vector = ? WHERE id = ?", (fault.vector.tobytes(), fault.row_id))
 
 
 def uri_of(connection: Connection, key: int) -> str:
