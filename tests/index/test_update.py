@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from tests.store.trees import ACCOUNT, NOW, directory, file, scanned
 from viking_rpc.domain.context import Kind, Level, Relation, Row
 from viking_rpc.domain.identity import Identity, Role
-from viking_rpc.domain.query import Mode, Query, RetrieveOptions, RetrieveRequest, TraceLevel
+from viking_rpc.domain.query import Mode, Profile, Query, RetrieveOptions, RetrieveRequest, TraceLevel
 from viking_rpc.domain.uri import Uri
 from viking_rpc.errors import VikingError
 from viking_rpc.index.layout import build_snapshot
 from viking_rpc.index.records import decode_relations
 from viking_rpc.index.text import hash_terms
-from viking_rpc.retrieve.retriever import Retrieval
+from viking_rpc.retrieve.retriever import Retrieval, SearchSettings
 from viking_rpc.store.codec import etag_of
 from viking_rpc.store.database import Delete, Move, PurgeExpired, Touch
 from viking_rpc.store.store import Store, StoreSettings
@@ -239,6 +239,53 @@ def test_a_move_is_appended_and_shares_its_terms(store: Store) -> None:
     assert len(after.rows.term_id) == len(before.rows.term_id)
     assert (after.n_gone, after.n_contexts) == (4, before.n_contexts + 1)
     check(after, scanned(store.database), NOW)
+
+
+def test_who_was_away_follows_moves_from_the_log(tmp_path: Path) -> None:
+    kept = replace(NEVER, min_checkpoint_rows=0)
+    names = [f"viking://resources/d/{i % 3}/{i}" for i in range(9)]
+    with Store.open(tmp_path, model="m", dimensions=DIM, settings=kept, clock=Hands()) as store:
+        store.apply(ACCOUNT, [file(name, rows=rows_of(Kind.FILE, 3)) for name in names])
+        store.lay_out(ACCOUNT)
+        n_base = store.snapshot(ACCOUNT).n_base
+    with Store.open(tmp_path, model="m", dimensions=DIM, settings=kept, clock=Hands()) as store:
+        for operations in (
+            [Move("viking://resources/d/1", "viking://resources/e/f")],
+            [file("viking://resources/e/f/new", rows=rows_of(Kind.FILE, 2)), Touch(("viking://resources/e/f/4",))],
+            [Move("viking://resources/e", "viking://user/me/e"), Delete("viking://user/me/e/f/7")],
+        ):
+            store.database.apply(ACCOUNT, operations, now_us=NOW)  # as another process would
+        snapshot = store.follow(ACCOUNT)
+        assert snapshot.n_base == n_base
+        check(snapshot, scanned(store.database), NOW)
+
+
+def test_a_moved_owner_of_an_index_is_found_where_it_is(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    vectors = rng.standard_normal((600, DIM)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    no_terms = (np.empty(0, np.uint64), np.empty(0, np.float32))
+    writes = [
+        file(f"viking://user/u{i % 2}/d{i % 7}/{i}", rows=(Row(Level.DETAIL, vector, *no_terms),))
+        for i, vector in enumerate(vectors)
+    ]
+    settings_ = replace(NEVER, min_ann_rows=50)
+    with Store.open(tmp_path, model="m", dimensions=DIM, settings=settings_, clock=Hands()) as store:
+        store.apply(ACCOUNT, writes)
+        assert len(store.snapshot(ACCOUNT).owners) == 2
+        store.apply(ACCOUNT, [Move("viking://user/u0", "viking://user/moved")])
+        snapshot = store.snapshot(ACCOUNT)
+        found = {}
+        for profile in (Profile.BALANCED, Profile.EXHAUSTIVE):
+            request = RetrieveRequest(
+                Query(vector=vectors[0]), limit=20, mode=Mode.QUICK, options=RetrieveOptions(profile=profile)
+            )
+            exact = SearchSettings(max_exact_rows=50)
+            retrieval = Retrieval(snapshot, request, OPERATOR, vector=vectors[0], now_us=NOW, settings=exact)
+            found[profile] = [match.context.uri for match in retrieval.result().matches]
+        assert found[Profile.BALANCED] == found[Profile.EXHAUSTIVE]
+        assert found[Profile.BALANCED][0] == "viking://user/moved/d0/0"
+        assert not any(uri.startswith("viking://user/u0") for uri in found[Profile.BALANCED])
 
 
 def test_a_touch_changes_one_column_and_keeps_what_the_snapshot_remembers(store: Store) -> None:
