@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from usearch.index import Index
+
+from viking_rpc.index.bfloat16 import decode
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+#: Rows whose vectors are copied together when a graph is built.
+ROWS_AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +50,11 @@ class AnnIndex:
         self._index.expansion_search = parameters.expansion_search  # type: ignore[misc]
 
     @classmethod
-    def build(cls, vectors: NDArray[np.float32], rows: NDArray[np.int32], parameters: AnnParameters) -> AnnIndex:
+    def build(cls, vectors: NDArray[Any], rows: NDArray[np.int32], parameters: AnnParameters) -> AnnIndex:
         """Link rows of a snapshot.
 
         Args:
-            vectors: float32[n_rows, dim], all rows.
+            vectors: [n_rows, dim], all rows, float32 or as `index.bfloat16` keeps them.
             rows: int32[n], the rows to link; at least one.
             parameters: how.
         """
@@ -61,7 +66,9 @@ class AnnIndex:
             expansion_add=parameters.expansion_add,
             expansion_search=parameters.expansion_search,
         )
-        index.add(rows.astype(np.uint64), vectors[rows], threads=parameters.threads)
+        for lo in range(0, len(rows), ROWS_AT_ONCE):  # a copy of all vectors would double what a large tree takes
+            part = rows[lo : lo + ROWS_AT_ONCE]
+            index.add(part.astype(np.uint64), decode(vectors[part]), threads=parameters.threads)
         return cls(index, parameters)
 
     @classmethod

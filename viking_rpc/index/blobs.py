@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from viking_rpc.index.layered import Layered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
+    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -36,14 +35,6 @@ class Texts:
         """Take the views."""
         object.__setattr__(self, "_bytes", self.data.data)
         object.__setattr__(self, "_offsets", self.offset.data)
-
-    @classmethod
-    def pack(cls, texts: Iterable[bytes]) -> Texts:
-        """Build from the texts of the base nodes, in node order."""
-        parts = list(texts)
-        offset = np.zeros(len(parts) + 1, np.int64)
-        np.cumsum([len(part) for part in parts], out=offset[1:])
-        return cls(np.frombuffer(b"".join(parts), np.uint8), offset)
 
     def get_bytes(self, node: int) -> bytes:
         """Return the UTF-8 of a node's text."""

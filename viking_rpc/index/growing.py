@@ -126,9 +126,10 @@ class RowBuffers:
     columns: dict[str, Growing]
 
     @classmethod
-    def of(cls, vectors: Array, term_id: Array, term_weight: Array) -> RowBuffers:
-        """Start with full buffers."""
-        return cls(Growing.of(vectors), Growing.of(term_id), Growing.of(term_weight), {})
+    def of(cls, vectors: Array, term_id: Array, term_weight: Array, *, n_rows: int | None = None) -> RowBuffers:
+        """Start with full buffers; of the vectors only the first `n_rows` are, if that is given."""
+        held = Growing(vectors, len(vectors) if n_rows is None else n_rows)
+        return cls(held, Growing.of(term_id), Growing.of(term_weight), {})
 
     def room_bytes(self) -> int:
         """Return what the buffers hold beyond what is used."""

@@ -3,81 +3,83 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from viking_kernels.arrays import Rows, Tree, frozen
-from viking_rpc.domain.context import ContextType, Kind
+from viking_rpc.domain.context import Kind
 from viking_rpc.domain.uri import SCHEME
+from viking_rpc.index.bfloat16 import ROW_TYPES
 from viking_rpc.index.blobs import Texts
+from viking_rpc.index.gathering import Gathered, positions
 from viking_rpc.index.growing import RowBuffers
-from viking_rpc.index.lexicon import build_postings, build_vocabulary, digest_terms, mean_lengths, weigh
-from viking_rpc.index.records import ROOT_KEY, NodeRecord, encode_relations
+from viking_rpc.index.lexicon import TermRuns, build_postings, build_vocabulary, digest_terms, mean_lengths, weigh
 from viking_rpc.index.snapshot import Snapshot
 from viking_rpc.index.subtree import add_subtrees
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from viking_rpc.index.lexicon import TermLists
+    from viking_rpc.index.records import NodeRecord
+    from viking_rpc.index.vocabulary import Vocabulary
+
 #: Distance of two neighbours in the order of URIs, so that fresh nodes find a place between them.
 TIE_STEP = 1 << 32
 
-_ROOT_RECORD = NodeRecord(ROOT_KEY, -1, "", Kind.DIRECTORY, ContextType.RESOURCE)
 
-
-def build_snapshot(records: Iterable[NodeRecord], *, revision: int, dimensions: int) -> Snapshot:
-    """Lay out a tree from all records of an account.
+def build_snapshot(
+    records: Iterable[NodeRecord], *, revision: int, dimensions: int, n_rows: int = 0, rows: str = "float32"
+) -> Snapshot:
+    """Lay out a tree from all records of an account, which are read once and not kept.
 
     Args:
         records: every context that is not deleted, in any order; each parent is among them.
         revision: the write that they reflect.
         dimensions: length of the rows' vectors.
+        n_rows: how many rows the records have, where that is known.
+        rows: how vectors are kept, `float32` or `bfloat16`.
 
     Returns:
         A snapshot without fresh nodes and without approximate indexes.
     """
-    ordered, parent, child_lo, depth = _breadth_first(records)
-    n = len(ordered)
-    rows_of_node = [sorted(record.rows, key=attrgetter("level")) for record in ordered]
-    row_lo = np.zeros(n + 1, np.int32)
-    np.cumsum([len(rows) for rows in rows_of_node], out=row_lo[1:])
-    flat = [row for rows in rows_of_node for row in rows]
-    level = np.fromiter((row.level for row in flat), np.uint8, len(flat))
-    vocabulary, counts = build_vocabulary(flat)
-    counts = add_subtrees(counts, level, row_lo, parent, depth)
-    vocabulary = replace(vocabulary, mean_length=mean_lengths(counts, level))
-    lists = weigh(counts, level, vocabulary.mean_length)
-    vectors = np.empty((len(flat), dimensions), np.float32)
-    for i, row in enumerate(flat):
-        vectors[i] = row.vector
-    tag_ids: dict[tuple[str, str], int] = {}
-    tag_lo, tag_id = tag_lists([record.tags for record in ordered], tag_ids)
-    no_fresh = np.full(n, -1, np.int32)
-    keys = np.fromiter((record.key for record in ordered), np.int64, n)
-    key_order = np.argsort(keys).astype(np.int32)
-    by_uri = _uri_order(ordered, parent)
+    gathered = Gathered(dimensions, n_rows, ROW_TYPES[rows])
+    gathered.add(records)
+    order, parent, child_lo, depth = _breadth_first(gathered)
+    n = len(order)
+    columns = {name: frozen(gathered.column(name)[order]) for name in gathered.columns}
+    texts: dict[str, Any] = {name: Texts(*slices.take(order)) for name, slices in gathered.texts.items()}
+    gathered.texts.clear()
+    tag_id, tag_lo = gathered.tags.take(order)
+    row_lo, row_order = _row_order(gathered, order)
+    level = np.frombuffer(gathered.level, np.uint8)[row_order]
+    vocabulary, lists, digest = _lay_terms(gathered, row_order, level, row_lo, parent, depth)
+    vectors = gathered.take_vectors(row_order)
+    no_fresh = frozen(np.full(n, -1, np.int32))
+    key = columns["key"]
+    key_order = np.argsort(key).astype(np.int32)
+    by_uri = _uri_order(texts["names"], parent)
     tie = np.empty(n, np.int64)
     tie[by_uri] = np.arange(1, n + 1, dtype=np.int64) * TIE_STEP
-    buffers = RowBuffers.of(vectors, lists.term_id, lists.weight)
+    buffers = RowBuffers.of(vectors, lists.term_id, lists.weight, n_rows=len(level))
     tree = Tree(
         parent=frozen(parent),
         child_lo=frozen(child_lo),
-        fresh_head=frozen(no_fresh),
-        fresh_next=frozen(no_fresh),
+        fresh_head=no_fresh,
+        fresh_next=no_fresh,
         depth=frozen(depth),
         row_lo=frozen(row_lo[:-1]),
         row_hi=frozen(row_lo[1:]),
-        is_directory=frozen(np.fromiter((r.kind == Kind.DIRECTORY for r in ordered), np.uint8, n)),
+        is_directory=frozen((columns["kind"] == Kind.DIRECTORY).astype(np.uint8)),
         is_gone=frozen(np.zeros(n, np.uint8)),
-        type=frozen(np.fromiter((r.type for r in ordered), np.uint8, n)),
-        create_us=frozen(np.fromiter((r.create_us for r in ordered), np.int64, n)),
-        update_us=frozen(np.fromiter((r.update_us for r in ordered), np.int64, n)),
-        expire_us=frozen(np.fromiter((r.expire_us for r in ordered), np.int64, n)),
-        active_count=frozen(np.fromiter((r.active_count for r in ordered), np.int32, n)),
-        tag_lo=frozen(tag_lo[:-1]),
-        tag_hi=frozen(tag_lo[1:]),
+        type=columns["type"],
+        create_us=columns["create_us"],
+        update_us=columns["update_us"],
+        expire_us=columns["expire_us"],
+        active_count=columns["active_count"],
+        tag_lo=frozen(tag_lo[:-1].astype(np.int32)),
+        tag_hi=frozen(tag_lo[1:].astype(np.int32)),
         tag_id=frozen(tag_id),
         tie=frozen(tie),
     )
@@ -95,54 +97,80 @@ def build_snapshot(records: Iterable[NodeRecord], *, revision: int, dimensions: 
         ),
         postings=build_postings(lists, len(vocabulary)),
         base_row=frozen(row_lo),
-        digest=frozen(digest_terms(flat)),
-        key=frozen(keys),
-        version=frozen(np.fromiter((r.version for r in ordered), np.int64, n)),
-        names=Texts.pack(r.name.encode() for r in ordered),
-        titles=Texts.pack(r.title.encode() for r in ordered),
-        abstracts=Texts.pack(r.abstract.encode() for r in ordered),
-        relations=Texts.pack(encode_relations(r.relations) for r in ordered),
-        tag_ids=tag_ids,
+        digest=frozen(digest),
+        key=key,
+        version=columns["version"],
+        **texts,
+        tag_ids=gathered.tag_ids,
         vocabulary=vocabulary,
         key_order=frozen(key_order),
-        sorted_key=frozen(keys[key_order]),
+        sorted_key=frozen(key[key_order]),
         tie_order=frozen(by_uri),
         buffers=buffers,
-        has_expiry=any(r.expire_us for r in ordered),
+        has_expiry=bool(columns["expire_us"].any()),
         n_contexts=n - 1,
     )
 
 
-def _breadth_first(
-    records: Iterable[NodeRecord],
-) -> tuple[list[NodeRecord], np.ndarray, np.ndarray, np.ndarray]:
-    """Number the nodes; return them in order with parent int32[n], child_lo int32[n + 1] and depth int32[n]."""
-    children: dict[int, list[NodeRecord]] = {}
-    for record in records:
-        children.setdefault(record.parent_key, []).append(record)
-    for siblings in children.values():
-        siblings.sort(key=lambda record: record.name.encode())
-    ordered = [_ROOT_RECORD]
-    parents = [-1]
-    depths = [0]
-    child_lo = [0]
-    for i, record in enumerate(ordered):  # grows while it is walked: that is breadth first
-        child_lo[i] = len(ordered)
-        siblings = children.get(record.key, [])
-        ordered.extend(siblings)
-        parents.extend([i] * len(siblings))
-        depths.extend([depths[i] + 1] * len(siblings))
-        child_lo.extend([0] * len(siblings))
-    child_lo.append(len(ordered))
-    return ordered, np.array(parents, np.int32), np.array(child_lo, np.int32), np.array(depths, np.int32)
+def _breadth_first(gathered: Gathered) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Number the nodes; return int32[n] gathered places in their order, parent, child_lo [n + 1] and depth."""
+    key, parent_key, n = gathered.column("key"), gathered.column("parent_key"), len(gathered)
+    names = gathered.texts["names"]
+    by_key = np.argsort(key)
+    above = by_key[np.searchsorted(key, parent_key, sorter=by_key).clip(max=n - 1)]
+    rank = np.empty(n, np.int32)
+    rank[sorted(range(n), key=names.get)] = np.arange(n, dtype=np.int32)
+    above[0] = -1
+    siblings = np.lexsort((rank, above)).astype(np.int32)[1:]  # the root is nobody's child, hence first
+    first = np.searchsorted(above[siblings], np.arange(n + 1))
+    levels = [np.zeros(1, np.int32)]
+    while len(levels[-1]):
+        places = levels[-1]
+        levels.append(siblings[positions(first[places], first[places + 1] - first[places])])
+    order = np.concatenate(levels)
+    depth = np.repeat(np.arange(len(levels), dtype=np.int32), [len(level) for level in levels])
+    n_children = (first[order + 1] - first[order]).astype(np.int32)
+    child_lo = np.ones(len(order) + 1, np.int32)
+    np.cumsum(n_children, out=child_lo[1:])
+    child_lo[1:] += 1
+    parent = np.concatenate([np.full(1, -1, np.int32), np.repeat(np.arange(len(order), dtype=np.int32), n_children)])
+    return order, parent, child_lo, depth
 
 
-def _uri_order(ordered: Sequence[NodeRecord], parent: np.ndarray) -> np.ndarray:
-    """Return int32[n], the nodes by their URIs as strings."""
-    uris = [SCHEME]
-    for i in range(1, len(ordered)):
-        above = int(parent[i])
-        uris.append(f"{uris[above]}/{ordered[i].name}" if above else SCHEME + ordered[i].name)
+def _row_order(gathered: Gathered, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return int32[n + 1], where each node's rows begin, and int64[n_rows], the gathered places of the rows."""
+    first = np.frombuffer(gathered.first_row, np.int64)
+    sizes = np.diff(first)[order]
+    row_lo = np.zeros(len(order) + 1, np.int32)
+    np.cumsum(sizes, out=row_lo[1:])
+    return row_lo, positions(first[order], sizes)
+
+
+def _lay_terms(
+    gathered: Gathered,
+    row_order: np.ndarray,
+    level: np.ndarray,
+    row_lo: np.ndarray,
+    parent: np.ndarray,
+    depth: np.ndarray,
+) -> tuple[Vocabulary, TermLists, np.ndarray]:
+    """Return the vocabulary, the weighed term lists of all rows, and the digests of their own terms."""
+    hashes, offset = gathered.terms.take(row_order)
+    terms = TermRuns(offset, hashes, gathered.counts.take(row_order)[0])
+    del gathered.terms, gathered.counts
+    digest = digest_terms(terms)
+    vocabulary, counts = build_vocabulary(terms, level)
+    counts = add_subtrees(counts, level, row_lo, parent, depth)
+    vocabulary = replace(vocabulary, mean_length=mean_lengths(counts, level))
+    return vocabulary, weigh(counts, level, vocabulary.mean_length), digest
+
+
+def _uri_order(names: Texts, parent: np.ndarray) -> np.ndarray:
+    """Return int32[n], the nodes by their URIs as strings: the order of UTF-8 is that of code points."""
+    scheme = SCHEME.encode()
+    uris = [scheme]
+    for i, above in enumerate(parent[1:].tolist(), 1):
+        uris.append(b"%b/%b" % (uris[above], names.get_bytes(i)) if above else scheme + names.get_bytes(i))
     return np.array(sorted(range(len(uris)), key=uris.__getitem__), np.int32)
 
 

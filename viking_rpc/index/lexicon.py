@@ -27,6 +27,21 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class TermRuns:
+    """The terms of some rows as they are stored, one row's after another's.
+
+    Args:
+        offset: int64[n_rows + 1], where each row's terms begin.
+        hashes: uint64[n].
+        count: float32[n], how often each occurs.
+    """
+
+    offset: NDArray[np.int64]
+    hashes: NDArray[np.uint64]
+    count: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class RowCounts:
     """How often the terms of some rows occur.
 
@@ -64,7 +79,7 @@ class TermLists:
     weight: NDArray[np.float32]
 
 
-def build_vocabulary(rows: Sequence[Row]) -> tuple[Vocabulary, RowCounts]:
+def build_vocabulary(terms: TermRuns, level: NDArray[np.uint8]) -> tuple[Vocabulary, RowCounts]:
     """Number the terms of the base rows, and count in how many rows of files each occurs.
 
     Rarity is that of files: a directory's row repeats what files say, and with the terms of its subtree it would hold
@@ -73,11 +88,9 @@ def build_vocabulary(rows: Sequence[Row]) -> tuple[Vocabulary, RowCounts]:
     Returns:
         The vocabulary, its mean lengths those of the rows' own terms; and the counts of all rows by its ids.
     """
-    offset, joined, count = _join(rows)
-    hashes, term_id = np.unique(joined, return_inverse=True)
-    counts = RowCounts(offset, term_id.astype(np.int32).reshape(-1), count)
-    has_terms = np.diff(offset) > 0
-    level = _levels(rows)
+    hashes, term_id = np.unique(terms.hashes, return_inverse=True)
+    counts = RowCounts(terms.offset, term_id.astype(np.int32).reshape(-1), terms.count)
+    has_terms = np.diff(terms.offset) > 0
     is_told = has_terms & (level == Level.DETAIL)
     if not is_told.any():
         is_told = has_terms
@@ -97,10 +110,9 @@ def mean_lengths(counts: RowCounts, level: NDArray[np.uint8]) -> NDArray[np.floa
     return frozen(mean)
 
 
-def count_rows(rows: Sequence[Row], vocabulary: Vocabulary) -> RowCounts:
+def count_rows(terms: TermRuns, vocabulary: Vocabulary) -> RowCounts:
     """Return the counts of rows whose terms the vocabulary knows."""
-    offset, joined, count = _join(rows)
-    return RowCounts(offset, vocabulary.ids_of(joined), count)
+    return RowCounts(terms.offset, vocabulary.ids_of(terms.hashes), terms.count)
 
 
 def weigh(counts: RowCounts, level: NDArray[np.uint8], mean_length: NDArray[np.float32]) -> TermLists:
@@ -127,25 +139,20 @@ def build_postings(lists: TermLists, n_terms: int) -> Postings:
     return Postings(frozen(lo), frozen(row[order]), frozen(lists.weight[order]))
 
 
-def digest_terms(rows: Sequence[Row]) -> NDArray[np.uint64]:
+def digest_terms(terms: TermRuns) -> NDArray[np.uint64]:
     """Return uint64[n_rows], a number that changes when a row's own terms or their counts do."""
-    offset, joined, count = _join(rows)
-    odd = count.view(np.uint32).astype(np.uint64) * np.uint64(2) + np.uint64(1)
-    return _sum_slices((joined ^ _MIX) * odd, offset)
+    odd = terms.count.view(np.uint32).astype(np.uint64) * np.uint64(2) + np.uint64(1)
+    return _sum_slices((terms.hashes ^ _MIX) * odd, terms.offset)
 
 
-def _join(rows: Sequence[Row]) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.float32]]:
-    """Return int64[n_rows + 1] offsets, uint64[n] hashes and float32[n] counts of rows, one after another."""
+def join_terms(rows: Sequence[Row]) -> TermRuns:
+    """Return the terms of rows, one after another."""
     offset = np.zeros(len(rows) + 1, np.int64)
     np.cumsum([len(row.terms) for row in rows], out=offset[1:])
     if not offset[-1]:
-        return offset, np.empty(0, np.uint64), np.empty(0, np.float32)
+        return TermRuns(offset, np.empty(0, np.uint64), np.empty(0, np.float32))
     count = np.concatenate([row.term_counts for row in rows]).astype(np.float32)
-    return offset, np.concatenate([row.terms for row in rows]), count
-
-
-def _levels(rows: Sequence[Row]) -> NDArray[np.uint8]:
-    return np.fromiter((row.level for row in rows), np.uint8, len(rows))
+    return TermRuns(offset, np.concatenate([row.terms for row in rows]), count)
 
 
 def _row_major(row: NDArray[np.int32], term_id: NDArray[np.int32]) -> NDArray[np.int64]:

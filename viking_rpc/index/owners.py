@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from viking_rpc.domain.context import Level
-from viking_rpc.index.ann import AnnIndex, AnnParameters
+from viking_rpc.index.ann import ROWS_AT_ONCE, AnnIndex, AnnParameters
 from viking_rpc.index.snapshot import ROOT, Snapshot
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def with_owners(snapshot: Snapshot, *, min_rows: int, parameters: AnnParameters)
         rows = subtree_rows(snapshot, node)
         if len(rows) < min_rows:
             continue
-        rows = rows[snapshot.rows.vectors[rows].any(axis=1)]  # a zero vector has no direction to find it by
+        rows = rows[_has_direction(snapshot, rows)]
         is_file = snapshot.rows.level[rows] == Level.DETAIL
         owners.append(Owner(node, *(_index(snapshot, part, parameters) for part in (rows[~is_file], rows[is_file]))))
     return replace(snapshot, owners=tuple(owners), memo={})
@@ -68,6 +68,13 @@ def subtree_rows(snapshot: Snapshot, node: int) -> NDArray[np.int32]:
         ranges.append(np.arange(snapshot.base_row[lo], snapshot.base_row[hi], dtype=np.int32))
         lo, hi = int(snapshot.tree.child_lo[lo]), int(snapshot.tree.child_lo[hi])
     return np.concatenate(ranges)
+
+
+def _has_direction(snapshot: Snapshot, rows: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return whether the vectors of some rows are other than zero, which has no direction to find it by."""
+    vectors = snapshot.rows.vectors
+    parts = (rows[lo : lo + ROWS_AT_ONCE] for lo in range(0, len(rows), ROWS_AT_ONCE))
+    return np.concatenate([vectors[part].any(axis=1) for part in parts]) if len(rows) else np.empty(0, np.bool_)
 
 
 def _index(snapshot: Snapshot, rows: NDArray[np.int32], parameters: AnnParameters) -> AnnIndex | None:

@@ -20,9 +20,10 @@ import numpy as np
 from viking_kernels.arrays import Rows, frozen
 from viking_rpc.domain.context import Kind
 from viking_rpc.domain.uri import SCHEME
+from viking_rpc.index.bfloat16 import encode
 from viking_rpc.index.growing import Column, Growing
 from viking_rpc.index.layout import TIE_STEP, tag_lists
-from viking_rpc.index.lexicon import count_rows, digest_terms, weigh
+from viking_rpc.index.lexicon import count_rows, digest_terms, join_terms, weigh
 from viking_rpc.index.records import encode_relations
 from viking_rpc.index.snapshot import ROOT
 
@@ -252,10 +253,11 @@ class _Update:
         if hi - lo != len(rows):
             return False
         old = self.old.rows
-        if not np.array_equal(digest_terms(rows), self.old.digest[lo:hi]):
+        if not np.array_equal(digest_terms(join_terms(rows)), self.old.digest[lo:hi]):
             return False
         return all(
-            old.level[i] == row.level and np.array_equal(old.vectors[i], row.vector) for i, row in enumerate(rows, lo)
+            old.level[i] == row.level and np.array_equal(old.vectors[i], encode(row.vector, old.vectors.dtype))
+            for i, row in enumerate(rows, lo)
         )
 
     def _set_tags(self, changes: ChangeSet, known: dict[int, int]) -> np.ndarray:
@@ -317,12 +319,12 @@ class _Update:
         if self.new_rows:
             vocabulary = vocabulary.learn(np.concatenate([row.terms for row in self.new_rows]))
             new_level = np.array([row.level for row in self.new_rows], np.uint8)
-            lists = weigh(count_rows(self.new_rows, vocabulary), new_level, vocabulary.mean_length)
+            lists = weigh(count_rows(join_terms(self.new_rows), vocabulary), new_level, vocabulary.mean_length)
             level = np.concatenate([level, new_level])
             node = np.concatenate([node, np.array(self.new_row_nodes, np.int32)])
             term_lo = np.concatenate([term_lo, first + lists.offset[:-1]])
             term_hi = np.concatenate([term_hi, first + lists.offset[1:]])
-            vectors = np.concatenate([vectors, np.stack([row.vector for row in self.new_rows])])
+            vectors = np.concatenate([vectors, encode(np.stack([row.vector for row in self.new_rows]), vectors.dtype)])
             term_id = buffers.term_id.append(lists.term_id, first)
             term_weight = buffers.term_weight.append(lists.weight, first)
         rows = Rows(
@@ -334,7 +336,7 @@ class _Update:
             term_id=term_id,
             term_weight=term_weight,
         )
-        made = np.concatenate([snapshot.digest[copied], digest_terms(self.new_rows)])
+        made = np.concatenate([snapshot.digest[copied], digest_terms(join_terms(self.new_rows))])
         return vocabulary, rows, self._append("digest", snapshot.digest, made)
 
 

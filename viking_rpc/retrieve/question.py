@@ -9,6 +9,7 @@ import numpy as np
 
 from viking_kernels.arrays import Question, frozen
 from viking_rpc.errors import FailedPreconditionError
+from viking_rpc.index.bfloat16 import decode
 from viking_rpc.index.text import hash_terms, terms
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def make_question(
 
     Args:
         snapshot: its vocabulary says which terms exist and how rare they are.
-        vector: float32[dimensions]; None, or zero, when there is nothing to embed in the text.
+        vector: float32[dimensions], or a row as the snapshot holds it; None, or zero, when the text has nothing to
+            embed.
         text: words to score lexically; empty: dense scores only, whatever the weights.
         lexical_weight, directory_lexical_weight: of lexical against dense, in [0, 1], for files and directories.
 
@@ -54,7 +56,7 @@ def make_question(
             {"query_dimensions": str(len(vector)), "store_dimensions": str(snapshot.dimensions)},
         )
     else:
-        vector = np.asarray(vector, np.float32)
+        vector = np.asarray(decode(vector), np.float32)
         wide = vector.astype(np.float64)  # float32 does not hold the squares of all that it holds
         length = math.sqrt(float(wide @ wide))
         if length > 0 and abs(length - 1) > _UNIT_TOLERANCE:

@@ -34,6 +34,7 @@ class StoreSettings:
     Args:
         min_ann_rows: owners with fewer rows have no approximate index.
         ann: its parameters.
+        rows: how vectors are kept in memory and in checkpoints, `float32` or `bfloat16`; the database keeps float32.
         max_fresh_rows: a tree is laid out anew when more rows than this, or than half of all, are fresh or replaced,
         max_fresh_share: and more than this share of all.
         min_checkpoint_rows: smaller accounts have no checkpoint: laying them out costs less than three files do.
@@ -45,6 +46,7 @@ class StoreSettings:
 
     min_ann_rows: int = 4096
     ann: AnnParameters = field(default_factory=AnnParameters)
+    rows: str = "float32"
     max_fresh_rows: int = 256
     max_fresh_share: float = 0.1
     min_checkpoint_rows: int = 0
@@ -81,7 +83,13 @@ class Layouts:
         """
         with self._database.scan(account) as scan:
             dimensions = self._database.meta.dimensions
-            snapshot = build_snapshot(scan.records, revision=scan.revision, dimensions=dimensions)
+            snapshot = build_snapshot(
+                scan.records,
+                revision=scan.revision,
+                dimensions=dimensions,
+                n_rows=scan.n_rows,
+                rows=self.settings.rows,
+            )
         ann = self.settings.ann
         if is_urgent:
             ann = replace(ann, threads=max(ann.threads, os.cpu_count() or 1))
@@ -152,4 +160,4 @@ def checkpoint_name(account: str) -> str:
 def layout_of(store_id: str, settings: StoreSettings) -> str:
     """Return what a checkpoint must agree with: whose it is, and how its approximate indexes are made."""
     made = {key: value for key, value in asdict(settings.ann).items() if key not in ("threads", "expansion_search")}
-    return f"{store_id} {settings.min_ann_rows} {sorted(made.items())}"
+    return f"{store_id} {settings.rows} {settings.min_ann_rows} {sorted(made.items())}"
