@@ -163,7 +163,8 @@ class Batch:
             "SELECT id FROM context INDEXED BY context_expiry WHERE account_id = ? AND expire_us > 0"
             " AND expire_us <= ? ORDER BY expire_us LIMIT ?"
         )
-        self._remove([key for (key,) in self._sql(query, (self._account.id, self._now_us, limit))])
+        found = self._sql(query, (self._account.id, self._now_us, limit))
+        self._n_deleted += self._remove([key for (key,) in found])
 
     # -- contexts
 

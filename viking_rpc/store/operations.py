@@ -73,7 +73,7 @@ class Committed:
         revision: the first state in which the batch can be read; the current one when nothing changed.
         change_set: the same for the index; empty for a repeated request, and where nobody follows the account.
         contexts: what was upserted or moved, in the order of the operations, without overview and content.
-        n_deleted: how many contexts the Delete operations removed, subtrees included.
+        n_deleted: how many contexts Delete and PurgeExpired removed, subtrees included.
         n_moved: how many contexts the Move operations moved, subtrees included.
         is_repeat: whether this is the first answer to a request id that came again.
     """

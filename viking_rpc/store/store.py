@@ -242,7 +242,7 @@ class Store:
                 tree = self._trees.get(account)
             if tree is not None:
                 tree.advance(committed.revision)
-            n_removed += len(committed.change_set.deleted_keys)
+            n_removed += committed.n_deleted
         return n_removed
 
     def settle(self) -> None:
