@@ -30,6 +30,7 @@ from viking_rpc.domain.trace import StopReason
 from viking_rpc.retrieve.answer import level_stats
 from viking_rpc.retrieve.frontier import give_room
 from viking_rpc.retrieve.steering import reorder_queue, rows_to_rerank
+from viking_rpc.retrieve.workings import read_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from viking_rpc.index.snapshot import Snapshot
     from viking_rpc.retrieve.answer import Hydrator
     from viking_rpc.retrieve.frontier import Scratch
+    from viking_rpc.retrieve.workings import Record
 
 _STOPS = {
     EXHAUSTED: StopReason.EXHAUSTED,
@@ -255,6 +257,15 @@ class Descent:
             n_cut=counters[COUNT_CUT],
             best_cut=float(self._frontier.best_cut[0]),
         )
+
+    @property
+    def known(self) -> frozenset[int]:
+        """Return the nodes that are candidates since the start: seeds, and outside of CLASSIC the roots."""
+        return frozenset((*self._seeds.tolist(), *(() if self._rules.is_classic else self._roots.tolist())))
+
+    def record(self) -> Record:
+        """Return copies of what was recorded; of use when the rules record the scores of children."""
+        return read_record(self._frontier)
 
     def levels(self) -> tuple[LevelStats, ...]:
         """Return the work by depth below the searched roots."""

@@ -16,6 +16,8 @@ from viking_rpc.retrieve.rerank import Reranking
 from viking_rpc.retrieve.retriever import Retrieval
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from viking_rpc.domain.identity import Identity
@@ -134,6 +136,11 @@ class RerankedRetrieval(Retrieval):
         descent.start_again()
         text = f"the descent was not steered by the reranker: {why}"
         self.reranking.give_up(AnswerWarning(PARTIAL, text), is_over=False)
+
+    @property
+    def score_of_row(self) -> Mapping[int, float]:
+        """Return what the reranker said of rows."""
+        return self.reranking.score_of_row
 
     # -- finish
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from viking_kernels.arrays import PART_OWN, Conditions, Pool, Question, Rules, frozen
 from viking_kernels.scan import N_SCAN_COUNTS, SCAN_FILTERED, SCAN_MATCHED, SCAN_ROWS, scan_rows
-from viking_rpc.domain.query import Filter, Mode, Profile, TraceLevel
+from viking_rpc.domain.query import Mode, Profile, TraceLevel
 from viking_rpc.domain.trace import (
     AnswerWarning,
     EmptyReason,
@@ -28,11 +28,13 @@ from viking_rpc.index.scopes import make_conditions
 from viking_rpc.index.seeds import SeedParameters, Seeds, find_seeds
 from viking_rpc.retrieve.answer import Hydrator
 from viking_rpc.retrieve.descent import Descent, DescentTotals
+from viking_rpc.retrieve.exclusion import is_left_out
 from viking_rpc.retrieve.finish import Ranked, count_passing, nodes_of, rank_flat, read_pool, with_hotness
 from viking_rpc.retrieve.frontier import Scratch
 from viking_rpc.retrieve.profiles import PRESETS, make_rules, resolve_parameters
 from viking_rpc.retrieve.question import make_question
 from viking_rpc.retrieve.resolve import resolve_place, row_like
+from viking_rpc.retrieve.workings import Workings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -275,6 +277,30 @@ class Retrieval:
         """Return the steps that were recorded since the last call."""
         return self._descent.new_steps(self._hydrator) if self._descent and self._result is None else ()
 
+    # -- explain
+
+    @property
+    def score_of_row(self) -> Mapping[int, float]:
+        """Return what a reranker said of rows."""
+        return {}
+
+    def workings(self) -> Workings:
+        """Return what the retrieval worked with; to be asked when it is done, and before its result."""
+        descent, flat = self._descent, self._seeds.matches
+        ranked = best_first(flat)[: self._n_passing(flat)] if descent is None else best_first(descent.pool)
+        return Workings(
+            question=self._question,
+            conditions=self._conditions,
+            rules=self._make_rules(),
+            roots=self._place.roots,
+            known=frozenset(nodes_of(flat)) if descent is None else descent.known,
+            is_complete=descent is not None or self._seeds.path == "exact",
+            ranked=(flat if descent is None else descent.pool).node[ranked],
+            record=None if descent is None else descent.record(),
+            like_node=self._like_node,
+            rerank_score_of_row=self.score_of_row,
+        )
+
     # -- finish
 
     def result(self) -> RetrieveResult:
@@ -352,17 +378,8 @@ class Retrieval:
         """Say why there are no matches."""
         if n_cut:
             return EmptyReason.BELOW_THRESHOLD
-        return EmptyReason.FILTERED_OUT if n_filtered or self._is_left_out() else EmptyReason.NO_CONTEXTS
-
-    def _is_left_out(self) -> bool:
-        """Return whether the scope holds something to score, all of it in excluded subtrees."""
-        if not self.request.filter.exclude_uris:
-            return False
-        request = replace(self.request, filter=Filter())
-        place, _ = resolve_place(self.snapshot, request, self._identity, self.now_us)
-        conditions = make_conditions(self.snapshot, place, request.filter, (), (), self.now_us)
-        exact = SeedParameters(max_exact_rows=0, n_candidates=0, n_directory_candidates=0, is_exact=True)
-        return find_seeds(self.snapshot, place, conditions, self._question, exact, _NO_ROOM, _NO_ROOM).rows_scored > 0
+        asked = (self.snapshot, self.request, self._identity, self._question, self.now_us)
+        return EmptyReason.FILTERED_OUT if n_filtered or is_left_out(*asked) else EmptyReason.NO_CONTEXTS
 
     def _stats(self, n_filtered: int, totals: DescentTotals | None) -> RetrieveStats:
         """Say what the retrieval cost."""
