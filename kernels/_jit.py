@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import logging
 import os
 import tempfile
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numba
+import numpy as np
+from llvmlite import ir
 from numba import types
+from numba.extending import intrinsic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +34,7 @@ IS_CHECKED = os.environ.get("VIKING_CHECK_KERNELS") == "1"
 #: Read-only C-contiguous arrays: such a signature takes writable arrays too, a writable one refuses snapshots.
 RO_F32_1D = types.Array(types.float32, 1, "C", readonly=True)
 RO_F32_2D = types.Array(types.float32, 2, "C", readonly=True)
+RO_U16_2D = types.Array(types.uint16, 2, "C", readonly=True)
 RO_I32_1D = types.Array(types.int32, 1, "C", readonly=True)
 RO_I64_1D = types.Array(types.int64, 1, "C", readonly=True)
 RO_U8_1D = types.Array(types.uint8, 1, "C", readonly=True)
@@ -54,6 +60,12 @@ _OPTIONS: dict[str, Any] = {
     "no_cfunc_wrapper": True,
     "_nrt": False,
 }
+
+#: Types of rows that kernels take besides the one in their signatures, see `offer_instead`.
+_alternatives: dict[types.Type, types.Type] = {}
+_compiling_other = threading.Lock()
+#: Of a value in usual rows, float32.
+_USUAL_BYTES = 4
 
 #: How many kernels were compiled in memory because the cache could not be read or written.
 cache_misses = 0
@@ -106,22 +118,56 @@ def kernel(signature: types.Type) -> Callable[[Callable[..., Any]], Callable[...
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        global cache_misses  # noqa: PLW0603 - the one counter of this module
-        for _ in range(2 if _CACHE_FOLDER else 0):
-            before = numba.config.CACHE_DIR
-            numba.config.CACHE_DIR = _CACHE_FOLDER
-            try:
-                return _entry(numba.njit(signature, cache=True, **_OPTIONS)(function))
-            except Exception as error:  # noqa: BLE001 - whatever a broken cache raises; the compile below is the judge
-                logger.warning("kernel_cache_unusable kernel=%s error=%r", function.__name__, error)
-                _discard(function.__name__)
-            finally:
-                numba.config.CACHE_DIR = before
-        if IS_COMPILED:
-            cache_misses += 1
-        return _entry(numba.njit(signature, **_OPTIONS)(function))
+        chosen_by = [i for i, argument in enumerate(signature.args) if argument in _alternatives]
+        if not chosen_by or not IS_COMPILED:
+            return _compiled(function, signature)
+        return _by_rows(function, signature, chosen_by[0])
 
     return decorate
+
+
+def offer_instead(usual: types.Type, other: types.Type) -> None:
+    """Let kernels that take one type of rows take another one too; they are compiled for it when it first comes."""
+    _alternatives[usual] = other
+
+
+def _by_rows(function: Callable[..., Any], signature: types.Type, at: int) -> Callable[..., Any]:
+    """Return what calls the kernel that is compiled for the vectors at hand: the usual ones at once, others later."""
+    arguments = list(signature.args)  # type: ignore[attr-defined]
+    arguments[at] = _alternatives[arguments[at]]
+    other = signature.return_type(*arguments)  # type: ignore[attr-defined]
+    usual_entry = _compiled(function, signature)
+    other_entry: list[Callable[..., Any]] = []
+
+    @functools.wraps(function)
+    def call(*values: Any) -> Any:
+        if values[at].vectors.itemsize == _USUAL_BYTES:
+            return usual_entry(*values)
+        if not other_entry:
+            with _compiling_other:  # two threads may ask at once
+                if not other_entry:
+                    other_entry.append(_compiled(function, other))
+        return other_entry[0](*values)
+
+    return call
+
+
+def _compiled(function: Callable[..., Any], signature: types.Type) -> Callable[..., Any]:
+    """Compile a function, or take it from the cache."""
+    global cache_misses  # noqa: PLW0603 - the one counter of this module
+    for _ in range(2 if _CACHE_FOLDER else 0):
+        before = numba.config.CACHE_DIR
+        numba.config.CACHE_DIR = _CACHE_FOLDER
+        try:
+            return _entry(numba.njit(signature, cache=True, **_OPTIONS)(function))
+        except Exception as error:  # noqa: BLE001 - whatever a broken cache raises; the compile below is the judge
+            logger.warning("kernel_cache_unusable kernel=%s error=%r", function.__name__, error)
+            _discard(function.__name__)
+        finally:
+            numba.config.CACHE_DIR = before
+    if IS_COMPILED:
+        cache_misses += 1
+    return _entry(numba.njit(signature, **_OPTIONS)(function))
 
 
 def _entry(kernel_: Any) -> Callable[..., Any]:
@@ -141,6 +187,32 @@ def _discard(name: str) -> None:
     with contextlib.suppress(OSError):
         for path in Path(_CACHE_FOLDER).glob(f"**/*.{name}-*.nb?"):
             path.unlink(missing_ok=True)
+
+
+@intrinsic  # type: ignore[misc]
+def _widen(typing_context: Any, value: types.Type) -> Any:
+    del typing_context
+    plain = types.unliteral(value)  # type: ignore[no-untyped-call]
+    if plain == F32:
+        return F32(F32), lambda context, builder, signature, arguments: arguments[0]  # noqa: ARG005
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        del context, signature
+        word = ir.IntType(32)
+        bits = builder.shl(builder.zext(arguments[0], word), ir.Constant(word, 16))
+        return builder.bitcast(bits, ir.FloatType())
+
+    return F32(types.uint16), generate
+
+
+def _widen_plainly(value: Any) -> Any:
+    if value.dtype != np.uint16:
+        return value
+    return np.array(int(value) << 16, np.uint32).view(np.float32)[()]
+
+
+#: In kernels: a value of a row as float32; one of a bfloat16 row is uint16, and gets its lower 16 bits back as zeros.
+widen = _widen if IS_COMPILED else _widen_plainly
 
 
 def device(function: Callable[..., Any]) -> Callable[..., Any]:

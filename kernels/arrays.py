@@ -20,6 +20,8 @@ from viking_kernels._jit import (
     RO_I32_1D,
     RO_I64_1D,
     RO_U8_1D,
+    RO_U16_2D,
+    offer_instead,
     tuple_type,
 )
 
@@ -60,7 +62,7 @@ class Tree(NamedTuple):
 class Rows(NamedTuple):
     """The scored rows, indexed by row; base rows lie in node order, so a directory's children are one read."""
 
-    vectors: Float32  # [n_rows, dim], unit length or zero
+    vectors: Float32  # [n_rows, dim], unit length or zero; or uint16: bfloat16, the upper halves of float32
     level: UInt8  # [n_rows], 0 to 2
     node: Int32  # [n_rows]
     term_lo: Int64  # [n_rows]; a row's terms are term_id[term_lo:term_hi], ascending
@@ -236,16 +238,16 @@ TREE = tuple_type(
     tag_id=RO_I32_1D,
     tie=RO_I64_1D,
 )
-ROWS = tuple_type(
-    Rows,
-    vectors=RO_F32_2D,
-    level=RO_U8_1D,
-    node=RO_I32_1D,
-    term_lo=RO_I64_1D,
-    term_hi=RO_I64_1D,
-    term_id=RO_I32_1D,
-    term_weight=RO_F32_1D,
-)
+_ROW_COLUMNS = {
+    "level": RO_U8_1D,
+    "node": RO_I32_1D,
+    "term_lo": RO_I64_1D,
+    "term_hi": RO_I64_1D,
+    "term_id": RO_I32_1D,
+    "term_weight": RO_F32_1D,
+}
+ROWS = tuple_type(Rows, vectors=RO_F32_2D, **_ROW_COLUMNS)
+offer_instead(ROWS, tuple_type(Rows, vectors=RO_U16_2D, **_ROW_COLUMNS))
 POSTINGS = tuple_type(Postings, lo=RO_I64_1D, row=RO_I32_1D, weight=RO_F32_1D)
 CONDITIONS = tuple_type(
     Conditions,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from viking_kernels._jit import F32_1D, I64, NONE, device, kernel
+from viking_kernels._jit import F32_1D, I64, NONE, device, kernel, widen
 from viking_kernels.arrays import QUESTION, ROWS
 
 #: The level of a file's row (L2); rows below it are a directory's.
@@ -13,10 +13,13 @@ FILE_LEVEL = 2
 
 @device
 def dot(vectors, row, query):
-    """Return the dot product of a row and the query, float32; the cosine, as both have unit length (or are zero)."""
+    """Return the dot product of a row and the query, float32; the cosine, as both have unit length (or are zero).
+
+    Rows are float32 or bfloat16; the sum is float32 for both.
+    """
     total = np.float32(0.0)
     for i in range(query.shape[0]):
-        total += vectors[row, i] * query[i]
+        total += widen(vectors[row, i]) * query[i]
     return total
 
 

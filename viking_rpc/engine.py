@@ -63,6 +63,7 @@ def store_settings(settings: Settings, *, is_shared: bool = False) -> StoreSetti
     return StoreSettings(
         min_ann_rows=settings.index.exact_scan_max_rows,
         ann=ann,
+        rows=settings.index.rows,
         min_checkpoint_rows=MIN_CHECKPOINT_ROWS,
         memory_budget_bytes=budget // (settings.server.workers if is_shared else 1),
         is_shared=is_shared,

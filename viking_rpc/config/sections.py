@@ -196,8 +196,9 @@ class AnnSettings(_Section):
 
 
 class IndexSettings(_Section):
-    """How starting points are found."""
+    """How rows are kept in memory, and how starting points are found."""
 
+    rows: Literal["float32", "bfloat16"] = "float32"
     exact_scan_max_rows: int = Field(default=4_096, ge=0)
     memory_budget_mb: int = Field(default=0, ge=0)
     ann: AnnSettings = AnnSettings()
