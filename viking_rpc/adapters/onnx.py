@@ -70,8 +70,8 @@ class OnnxEmbedder:
             has_plain = (folder / "vocab.txt").is_file() and not (folder / "tokenizer.json").is_file()
             vocabulary = require_file(folder / ("vocab.txt" if has_plain else "tokenizer.json"), embedder=_NAME)
             self._model = model or folder.resolve().name
-        self._tokenizer = _read_tokenizer(vocabulary)
-        self._session = _open_session(weights, threads)
+        self._tokenizer = read_tokenizer(vocabulary)
+        self._session = open_session(weights, threads)
         self._inputs = frozenset(i.name for i in self._session.get_inputs())
         self._head, self._tail = _special_ids(self._tokenizer)
         self._max_tokens = max_tokens
@@ -161,7 +161,8 @@ def _windows(ids: list[int], room: int) -> Iterator[list[int]]:
         yield ids[i * len(ids) // n_windows : (i + 1) * len(ids) // n_windows]
 
 
-def _open_session(path: Path, threads: int) -> InferenceSession:
+def open_session(path: Path, threads: int) -> InferenceSession:
+    """Load a transformer that reads token ids. Raises FailedPreconditionError."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -178,7 +179,8 @@ def _open_session(path: Path, threads: int) -> InferenceSession:
     return session
 
 
-def _read_tokenizer(path: Path) -> Tokenizer:
+def read_tokenizer(path: Path) -> Tokenizer:
+    """Read `tokenizer.json` or a BERT's vocabulary; it neither cuts nor pads. Raises FailedPreconditionError."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
     try:

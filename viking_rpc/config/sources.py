@@ -74,7 +74,7 @@ def load_settings(flags: Mapping[str, Any] | None = None, file: Path | None = No
     merged: dict[str, Any] = {}
     for layer in reversed(layers):
         _merge(merged, layer.values)
-    key_variables = {_get(merged, f"{section}.api_key_env") for section in ("embedder", "planner")}
+    key_variables = [_get(merged, f"{section}.api_key_env") for section in ("embedder", "planner", "reranker")]
     problems = [p for p in problems if p.key not in key_variables]
     try:
         settings = Settings(**merged)
