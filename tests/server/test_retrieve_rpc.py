@@ -161,7 +161,7 @@ async def test_an_empty_answer_says_why(stubs: Stubs) -> None:
             "DIMENSION_MISMATCH",
         ),
         (
-            {"options": pb.RetrieveOptions(rerank_mode=pb.RERANK_MODE_REQUIRE)},
+            {"query": pb.Query(text="x"), "options": pb.RetrieveOptions(rerank_mode=pb.RERANK_MODE_REQUIRE)},
             grpc.StatusCode.FAILED_PRECONDITION,
             "NO_RERANKER",
         ),

@@ -114,7 +114,7 @@ def test_everything_wrong_is_told_at_once() -> None:
             exclude_uris=("viking://resources/a/../b",),
         ),
         limit=0,
-        options=RetrieveOptions(hotness_alpha=7.0),
+        options=RetrieveOptions(hotness_alpha=7.0, max_rerank_documents=1001, rerank_threshold=math.inf),
         min_revision=-1,
     )
     assert violations(request) == {
@@ -122,6 +122,8 @@ def test_everything_wrong_is_told_at_once() -> None:
         "limit": "OUT_OF_RANGE",
         "min_revision": "OUT_OF_RANGE",
         "options.hotness_alpha": "OUT_OF_RANGE",
+        "options.max_rerank_documents": "OUT_OF_RANGE",
+        "options.rerank_threshold": "NOT_FINITE",
         "filter.tags['']": "INVALID_TAG",
         f"filter.tags['{'k' * 64}']": "TOO_LONG",
         "filter.tags['z']": "TOO_LONG",
@@ -213,7 +215,6 @@ def test_what_cannot_be_read_is_told() -> None:
             profile=99,
             rerank_mode=99,
             rerank_scope=99,
-            max_rerank_documents=-1,
             time_budget=duration_pb2.Duration(seconds=1, nanos=-1),
         ),
         trace_level=99,
@@ -232,7 +233,6 @@ def test_what_cannot_be_read_is_told() -> None:
         "options.profile": "UNKNOWN_VALUE",
         "options.rerank_mode": "UNKNOWN_VALUE",
         "options.rerank_scope": "UNKNOWN_VALUE",
-        "options.max_rerank_documents": "OUT_OF_RANGE",
         "options.time_budget": "INVALID_DURATION",
         "trace_level": "UNKNOWN_VALUE",
     }

@@ -19,6 +19,7 @@ from viking_rpc.domain.trace import (
     RetrieveStats,
     ScoreParts,
     StopReason,
+    ThresholdSpace,
     TraceStep,
 )
 from viking_rpc.pb.v1 import admin_service_pb2
@@ -119,6 +120,7 @@ def read_result(message: retrieval_service_pb2.RetrieveResponse) -> RetrieveResu
         empty_reason=_read_enum(EmptyReason, message.empty_reason, EmptyReason.NONE),
         total_matched=message.total_matched,
         best_below_threshold=_optional(message, "best_below_threshold"),
+        threshold_space=_read_enum(ThresholdSpace, message.threshold_space, None),
     )
 
 
@@ -260,6 +262,9 @@ def _read_stats(message: retrieval_service_pb2.RetrieveStats) -> RetrieveStats:
         seed_us=_read_duration_us(message.seed_duration),
         descent_us=_read_duration_us(message.descent_duration),
         total_us=_read_duration_us(message.total_duration),
+        n_rerank_calls=message.rerank_calls,
+        n_reranked=message.rerank_documents,
+        rerank_us=_read_duration_us(message.rerank_duration),
         levels=tuple(
             LevelStats(
                 level.depth,

@@ -29,6 +29,8 @@ _NUMBERS = (
     "parallelism",
     "convergence_rounds",
     "max_scored_rows",
+    "max_rerank_documents",
+    "rerank_threshold",
 )
 
 
@@ -168,6 +170,8 @@ def _options_message(options: RetrieveOptions) -> retrieval_service_pb2.Retrieve
     message = retrieval_service_pb2.RetrieveOptions(
         profile=int(options.profile),  # type: ignore[arg-type]
         score_gte=options.score_gte,
+        rerank_mode=0 if options.rerank_mode is None else int(options.rerank_mode),  # type: ignore[arg-type]
+        rerank_scope=int(options.rerank_scope),  # type: ignore[arg-type]
         **values,
     )
     if options.time_budget_s is not None:

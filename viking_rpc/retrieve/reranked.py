@@ -84,6 +84,8 @@ class RerankedRetrieval(Retrieval):
 
     def stop(self, reason: StopReason) -> None:
         """End the descent here, or the wait for the reranker; the best so far is the answer."""
+        if self.is_done:
+            return
         is_waiting = self.stop_reason is not None
         self.wanted = None
         if is_waiting:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from viking_rpc.config import describe
 from viking_rpc.domain.query import Profile
+from viking_rpc.domain.rerank import MAX_TEXTS
 from viking_rpc.pb.v1 import admin_service_pb2 as pb
 from viking_rpc.pb.v1 import admin_service_pb2_grpc, context_pb2, retrieval_service_pb2
 from viking_rpc.server.convert_context import timestamp_fields
@@ -43,6 +44,7 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
             dimensions=info.dimensions,
             embedder=runner.embedder.model if runner.settings.embedder.name != "none" else "",
             planner=runner.planner.name if runner.planner is not None else "",
+            reranker=runner.reranker.name if runner.reranker is not None else "",
             index_engine=INDEX_ENGINE,
             context_count=visible.n_directories + visible.n_files,
             directory_count=visible.n_directories,
@@ -89,6 +91,6 @@ def _options(profile: Profile, parameters: Parameters) -> retrieval_service_pb2.
         profile=int(profile),  # type: ignore[arg-type]
         rerank_mode=retrieval_service_pb2.RERANK_MODE_PREFER,
         rerank_scope=retrieval_service_pb2.RERANK_SCOPE_FINAL,
-        max_rerank_documents=64,
+        max_rerank_documents=MAX_TEXTS,
         **values,
     )

@@ -15,6 +15,7 @@ from grpc_reflection.v1alpha import reflection
 
 from viking_rpc.adapters.embedders import make_embedder
 from viking_rpc.adapters.planners import make_planner
+from viking_rpc.adapters.rerankers import make_reranker
 from viking_rpc.errors import FailedPreconditionError
 from viking_rpc.pb.v1 import (
     admin_service_pb2,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from viking_rpc.config import Settings
-    from viking_rpc.domain.ports import Clock, Embedder, Planner
+    from viking_rpc.domain.ports import Clock, Embedder, Planner, Reranker
     from viking_rpc.server.identity import IdentityResolver
 
 logger = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ class Server:
         settings: in effect.
         embedder: None makes the one that the settings name.
         planner: None makes the one that the settings name.
+        reranker: None makes the one that the settings name.
         clock: None is the machine's.
         resolve: says who calls; None: everybody is the one local user.
         worker: what the access log calls this process where several serve the data directory on one port; its
@@ -73,6 +75,7 @@ class Server:
         *,
         embedder: Embedder | None = None,
         planner: Planner | None = None,
+        reranker: Reranker | None = None,
         clock: Clock | None = None,
         resolve: IdentityResolver | None = None,
         worker: str = "",
@@ -85,6 +88,7 @@ class Server:
             embedder or make_embedder(settings.embedder),
             clock,
             planner or make_planner(settings.planner),
+            reranker or make_reranker(settings.reranker),
             is_shared=bool(worker),
         )
         limits = Limits(settings.server.default_deadline_s, settings.server.max_deadline_s)

@@ -49,6 +49,7 @@ def response_message(
         empty_reason=int(result.empty_reason),  # type: ignore[arg-type]
         total_matched=result.total_matched,
         best_below_threshold=result.best_below_threshold,
+        threshold_space=int(result.threshold_space or 0),  # type: ignore[arg-type]
     )
     if trace_level >= TraceLevel.STATS:
         fill_stats(response.stats, result.stats)
@@ -159,9 +160,12 @@ def fill_stats(message: pb.RetrieveStats, stats: RetrieveStats) -> None:
     message.rows_scored = stats.rows_scored
     message.rows_filtered = stats.rows_filtered
     message.seed_path = stats.seed_path
+    message.rerank_calls = stats.n_rerank_calls
+    message.rerank_documents = stats.n_reranked
     fill_duration(message.embed_duration, stats.embed_us)
     fill_duration(message.seed_duration, stats.seed_us)
     fill_duration(message.descent_duration, stats.descent_us)
+    fill_duration(message.rerank_duration, stats.rerank_us)
     fill_duration(message.total_duration, stats.total_us)
     for level in stats.levels:
         entry = message.levels.add(

@@ -13,6 +13,8 @@ from viking_rpc.domain.query import (
     Mode,
     Profile,
     Query,
+    RerankMode,
+    RerankScope,
     RetrieveOptions,
     RetrieveRequest,
     Scope,
@@ -45,10 +47,9 @@ _NUMBERS: Final = (
     "parallelism",
     "convergence_rounds",
     "max_scored_rows",
+    "max_rerank_documents",
+    "rerank_threshold",
 )
-_MAX_RERANK_MODE: Final = 3
-_MAX_RERANK_SCOPE: Final = 2
-_MAX_RERANK_DOCUMENTS: Final = 1000
 # Years 1 to 9999, which is what a Timestamp may hold; and the range of a Duration.
 _MIN_SECONDS: Final = -62_135_596_800
 _MAX_SECONDS: Final = 253_402_300_799
@@ -166,16 +167,13 @@ def _read_options(message: retrieval_service_pb2.RetrieveOptions, found: list[Vi
     values: dict[str, Any] = {name: getattr(message, name) for name in _NUMBERS if message.HasField(name)}
     if message.HasField("time_budget"):
         values["time_budget_s"] = _read_duration(message.time_budget, "options.time_budget", found)
-    # Read here and not in the domain: no reranker can be configured, so there is nothing to steer.
-    for name, greatest in (("rerank_mode", _MAX_RERANK_MODE), ("rerank_scope", _MAX_RERANK_SCOPE)):
-        if not 0 <= getattr(message, name) <= greatest:
-            found.append(_unknown_value(f"options.{name}", getattr(message, name)))
-    if message.HasField("max_rerank_documents") and not 0 <= message.max_rerank_documents <= _MAX_RERANK_DOCUMENTS:
-        description = f"{message.max_rerank_documents} is not in [0, {_MAX_RERANK_DOCUMENTS}]"
-        found.append(Violation("options.max_rerank_documents", description, "OUT_OF_RANGE"))
+    mode = message.rerank_mode
+    if mode:
+        values["rerank_mode"] = read_enum(RerankMode, mode, RerankMode.PREFER, "options.rerank_mode", found)
     return RetrieveOptions(
         profile=read_enum(Profile, message.profile, Profile.BALANCED, "options.profile", found),
         score_gte=message.score_gte,
+        rerank_scope=read_enum(RerankScope, message.rerank_scope, RerankScope.FINAL, "options.rerank_scope", found),
         **values,
     )
 

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Final
 
 from viking_rpc.domain.query import Profile, TraceLevel, View
 from viking_rpc.domain.trace import StopReason
-from viking_rpc.errors import FailedPreconditionError, InvalidArgumentError, Violation
+from viking_rpc.errors import InvalidArgumentError, Violation
 from viking_rpc.pb.v1 import retrieval_service_pb2 as pb
 from viking_rpc.pb.v1 import retrieval_service_pb2_grpc
+from viking_rpc.retrieve.reranked import RerankedRetrieval
 from viking_rpc.retrieve.retriever import Retrieval
 from viking_rpc.server.convert_answer import response_message, step_message
 from viking_rpc.server.convert_request import read_request
 from viking_rpc.server.convert_search import read_search, search_response
 from viking_rpc.server.later import not_offered
 from viking_rpc.server.planning import check_plan_request, make_plan, plan_response, read_plan_request
+from viking_rpc.server.reranking import require_reranker, settle, skipped, supply, why_not
 from viking_rpc.server.runner import check_time
 from viking_rpc.server.searching import run_search
 from viking_rpc.server.texts import with_texts
@@ -79,7 +81,9 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
             for step in retrieval.new_steps():
                 yield pb.WatchRetrieveResponse(step=step_message(step, with_scores=with_scores))
                 n_sent += 1
+            await supply(self._runner, retrieval, context, end_s)
             await asyncio.sleep(0)
+        settle(self._runner, retrieval, context)
         yield pb.WatchRetrieveResponse(result=await self._answer(retrieval, wanted, context, n_steps_sent=n_sent))
 
     async def Plan(self, request: pb.PlanRequest, context: Call) -> pb.PlanResponse:  # noqa: N802
@@ -117,8 +121,7 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
             if not prefix:
                 raise
             raise InvalidArgumentError.of(replace(v, field=prefix + v.field) for v in error.violations) from None
-        if message.options.rerank_mode == pb.RERANK_MODE_REQUIRE:
-            raise FailedPreconditionError("NO_RERANKER", "the request requires a reranker, and none is configured")
+        require_reranker(request, self._runner.reranker)
         return request
 
     def _read_search(self, message: pb.SearchRequest, call: Call, prefix: str = "") -> SearchRequest:
@@ -142,8 +145,11 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         check_time(call)
         state = snapshot or await runner.snapshot(call)
 
+        unused = why_not(request, runner.reranker)
+        kind = Retrieval if unused else RerankedRetrieval
+
         def make() -> Retrieval:
-            return Retrieval(
+            return kind(
                 state,
                 request,
                 call.identity,
@@ -155,7 +161,11 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
 
         # These two look at every row before the descent begins.
         is_long = request.options.profile != Profile.BALANCED and state.n_rows > _MAX_INLINE_ROWS
-        return await runner.in_thread(call, make) if is_long else make()
+        retrieval = await runner.in_thread(call, make) if is_long else make()
+        warning = skipped(request, unused)
+        if warning is not None:
+            retrieval.warnings.append(warning)
+        return retrieval
 
     async def _vector(self, request: RetrieveRequest, call: Call) -> NDArray[np.float32] | None:
         """Return float32[dimensions], the query's vector; None when there is nothing to compare."""
@@ -178,13 +188,15 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         is_done = False
         while not is_done:
             await asyncio.sleep(0)  # a cancelled call ends here
-            if self._is_over(retrieval, end_s, call):
-                return
+            await supply(self._runner, retrieval, call, end_s)
+            if retrieval.is_done or self._is_over(retrieval, end_s, call):
+                break
             if n_slices < _INLINE_SLICES:
                 is_done = retrieval.advance(max_rounds=_SLICE_ROUNDS)
                 n_slices += 1
             else:
                 is_done = await self._runner.in_thread(call, retrieval.advance, max_rounds=_SLICE_ROUNDS)
+        settle(self._runner, retrieval, call)
 
     def _end_s(self, request: RetrieveRequest, call: Call) -> float:
         """Return when the best so far becomes the answer, on the monotonic clock."""

@@ -19,6 +19,7 @@ from viking_rpc.errors import DeadlineExceededError, UnavailableError, VikingErr
 from viking_rpc.retrieve.retriever import Retrieval
 from viking_rpc.server.admission import Admission
 from viking_rpc.server.encoded import EncodedContexts
+from viking_rpc.server.reranking import RerankCounts
 from viking_rpc.server.touching import Touches
 from viking_rpc.store.operations import Touch
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from viking_rpc.config import Settings
-    from viking_rpc.domain.ports import Clock, Embedder, Planner
+    from viking_rpc.domain.ports import Clock, Embedder, Planner, Reranker
     from viking_rpc.index.snapshot import Snapshot
     from viking_rpc.server.call import Call
     from viking_rpc.store.store import Store
@@ -53,6 +54,7 @@ class Runner:
         embedder: of the store's model.
         clock: says what time it is.
         planner: turns tasks into queries; None: there is none.
+        reranker: scores texts against queries; None: there is none.
         is_shared: whether other processes serve the same store.
     """
 
@@ -62,6 +64,7 @@ class Runner:
         embedder: Embedder,
         clock: Clock | None = None,
         planner: Planner | None = None,
+        reranker: Reranker | None = None,
         *,
         is_shared: bool = False,
     ) -> None:
@@ -70,6 +73,8 @@ class Runner:
         self._is_shared = is_shared
         self.embedder = embedder
         self.planner = planner
+        self.reranker = reranker
+        self.rerank_counts = RerankCounts()
         self.clock: Clock = clock or SystemClock()
         self.admission = Admission(settings.server.max_in_flight)
         self.encoded = EncodedContexts()
@@ -112,9 +117,11 @@ class Runner:
         await loop.run_in_executor(None, self._threads.shutdown)
         if store is not None:
             await loop.run_in_executor(None, store.close)
-        planner, self.planner = self.planner, None
-        if planner is not None:
-            await loop.run_in_executor(None, planner.close)
+        models = (self.planner, self.reranker)
+        self.planner = self.reranker = None
+        for model in models:
+            if model is not None:
+                await loop.run_in_executor(None, model.close)
 
     async def snapshot(self, call: Call) -> Snapshot:
         """Return the newest state of the caller's account, which is loaded in a thread when nobody asked before."""

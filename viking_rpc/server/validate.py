@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from viking_rpc.domain.access import check_targets, denial, denied, may_read, select_roots
-from viking_rpc.domain.query import Filter, RetrieveOptions, Scope
+from viking_rpc.domain.query import Filter, Mode, RerankMode, RetrieveOptions, Scope
 from viking_rpc.domain.uri import Uri, check_uri
 from viking_rpc.errors import FailedPreconditionError, InvalidArgumentError, PermissionDeniedError, Violation
 
@@ -39,6 +39,7 @@ _COUNTS: Final = (
     ("parallelism", 1, 64),
     ("convergence_rounds", 0, 1000),
     ("max_scored_rows", 0, 2**31 - 1),
+    ("max_rerank_documents", 0, 1000),
 )
 
 
@@ -75,6 +76,7 @@ def check_request(
         violations.append(Violation("min_revision", f"{request.min_revision} is negative", "OUT_OF_RANGE"))
     if request.options is not DEFAULT_OPTIONS:
         violations += check_options(request.options, timeout_s)
+        violations += _check_required_rerank(request)
     if request.filter is not DEFAULT_FILTER:
         violations += check_filter(request.filter, identity, now_us)
     targets = request.scope.target_uris
@@ -172,9 +174,10 @@ def require_dimensions(vector: NDArray[np.float32], dimensions: int, field: str)
 
 def check_options(options: RetrieveOptions, timeout_s: float | None = None) -> Iterator[Violation]:
     """Yield every option that is out of its range; `timeout_s` is what a time budget must be shorter than."""
-    threshold = options.score_threshold
-    if threshold is not None and not math.isfinite(threshold):
-        yield Violation("options.score_threshold", f"{threshold} is not finite", "NOT_FINITE")
+    for name in ("score_threshold", "rerank_threshold"):
+        threshold = getattr(options, name)
+        if threshold is not None and not math.isfinite(threshold):
+            yield Violation(f"options.{name}", f"{threshold} is not finite", "NOT_FINITE")
     for name in _FRACTIONS:
         value = getattr(options, name)
         if value is not None and not 0.0 <= value <= 1.0:  # NaN is in no range
@@ -191,6 +194,21 @@ def check_options(options: RetrieveOptions, timeout_s: float | None = None) -> I
     elif timeout_s is not None and budget_s >= timeout_s:
         message = f"{budget_s:g} s is not shorter than the deadline, {timeout_s:.3f} s"
         yield Violation("options.time_budget", message, "OUT_OF_RANGE")
+
+
+def _check_required_rerank(request: RetrieveRequest) -> Iterator[Violation]:
+    """Yield why a rerank that the request requires cannot take place, whatever is configured."""
+    if request.options.rerank_mode is not RerankMode.REQUIRE:
+        return
+    query = request.query
+    reasons = {
+        "QUICK reranks nothing": request.mode is Mode.QUICK,
+        "the query has no text": not (query.text or query.lexical_text).strip(),
+        "max_rerank_documents is 0": request.options.max_rerank_documents == 0,
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            yield Violation("options.rerank_mode", f"cannot be REQUIRE: {reason}", "CONTRADICTION")
 
 
 def check_filter(condition: Filter, identity: Identity, now_us: int, field: str = "filter") -> Iterator[Violation]:
