@@ -69,3 +69,13 @@ def test_words_alone_score_between_0_and_1() -> None:
     snapshot = store(500, "zanzibar")
     scores = own_scores(snapshot, "zanzibar " + " ".join(COMMON), 1.0)
     assert 0 < scores.min() < scores.max() < 1
+
+
+def test_a_vector_may_lie_at_any_byte() -> None:
+    """One read out of a message is not aligned, which approximate indexes refuse."""
+    sent = b"\0\0\0" + np.array([0.6, 0.8], "<f4").tobytes()
+    vector = np.frombuffer(sent, "<f4", offset=3)
+    assert not vector.flags.aligned
+    question = make_question(store(3, "x"), vector, "", lexical_weight=0.0, directory_lexical_weight=0.0)
+    assert question.vector.flags.aligned
+    assert question.vector.tolist() == vector.tolist()
