@@ -63,6 +63,13 @@ async def _serve_viking(folder: Path) -> None:
 @contextlib.contextmanager
 def running(kind: str, argument: Path) -> Iterator[str]:
     """Run a server process and yield its address; it ends with the block."""
+    with started(kind, argument) as (address, _):
+        yield address
+
+
+@contextlib.contextmanager
+def started(kind: str, argument: Path) -> Iterator[tuple[str, int]]:
+    """Run a server process and yield its address, which it tells when it serves, and its process id."""
     command = [sys.executable, "-m", "benchmarks.servers", kind, str(argument)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -71,7 +78,7 @@ def running(kind: str, argument: Path) -> Iterator[str]:
             if not address:
                 message = f"the {kind} server did not start"
                 raise RuntimeError(message)
-            yield address
+            yield address, process.pid
         finally:
             assert process.stdin is not None
             process.stdin.close()
