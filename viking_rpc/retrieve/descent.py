@@ -118,7 +118,7 @@ class Descent:
 
     def release(self) -> None:
         """Give the arrays back; nothing may be read any more."""
-        self._scratch.give_back(self._snapshot, self._frontier, self._block)
+        self._scratch.give_back(self._frontier, self._block)
 
     def start(self, seeds: NDArray[np.int32]) -> None:
         """Begin at the roots and at int32[n] seeds, ascending nodes that are no roots; seeds are candidates at once."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import deque
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from viking_kernels.arrays import (
 )
 from viking_kernels.frontier import NEED_BLOCK, NEED_CHILDREN, NEED_HEAP, NEED_SEEN, NEED_STEPS, rehash_seen
 from viking_rpc.index.pools import make_pool
-
-if TYPE_CHECKING:
-    from viking_rpc.index.snapshot import Snapshot
 
 _FIRST_HEAP = 512
 _FIRST_SEEN = 256
@@ -103,7 +100,10 @@ def _rehashed(seen: np.ndarray, n_entries: int) -> np.ndarray:
 
 
 class Scratch:
-    """The arrays of one running retrieval. Making them costs more than a walk, so a snapshot keeps some for reuse."""
+    """The arrays of one running retrieval. Making them costs more than a walk, so some are kept for reuse.
+
+    They belong to the process: a snapshot lives as long as nobody writes, and accounts are many.
+    """
 
     def __init__(self) -> None:
         """Make nothing yet."""
@@ -112,22 +112,20 @@ class Scratch:
         self.block = make_block()
 
     @classmethod
-    def take(cls, snapshot: Snapshot) -> Scratch:
+    def take(cls) -> Scratch:
         """Return a scratch that nobody uses."""
-        free: list[Scratch] = snapshot.memo.setdefault("scratch", [])  # type: ignore[assignment]
         try:
-            return free.pop()
+            return _free.pop()
         except IndexError:
             return cls()
 
-    def give_back(self, snapshot: Snapshot, frontier: Frontier | None, block: Block) -> None:
+    def give_back(self, frontier: Frontier | None, block: Block) -> None:
         """Offer the arrays to the next retrieval; whoever gives them back reads them no more."""
         self._frontier = frontier if frontier is not None else self._frontier
         self.block = block
-        free: list[Scratch] = snapshot.memo.setdefault("scratch", [])  # type: ignore[assignment]
         arrays = (self._frontier.seen_node, self._frontier.heap_node, block.row) if self._frontier is not None else ()
-        if len(free) < _MAX_FREE and all(len(array) <= _MAX_KEPT for array in arrays):
-            free.append(self)
+        if len(_free) < _MAX_FREE and all(len(array) <= _MAX_KEPT for array in arrays):
+            _free.append(self)
 
     def pool(self, name: str, capacity: int) -> Pool:
         """Return an empty pool for the best `capacity` nodes."""
@@ -148,3 +146,7 @@ class Scratch:
         ):
             found = self._frontier = make_frontier(max_depth, parallelism, n_starts)
         return found
+
+
+#: What is ready for the next retrieval of any account; `append` and `pop` are safe for threads.
+_free: deque[Scratch] = deque()

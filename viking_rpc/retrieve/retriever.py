@@ -120,7 +120,7 @@ class Retrieval:
         self._limit = request.limit
         self._like_node = -1
         self._question = self._ask(vector, identity)
-        self._scratch = Scratch.take(snapshot)
+        self._scratch = Scratch.take()
         has_words = bool(request.query.text or request.query.lexical_text)
         self._hydrator = Hydrator(snapshot, identity, request.view, now_us, has_words=has_words)
         seeding = time.perf_counter_ns()
@@ -310,7 +310,7 @@ class Retrieval:
             if self._descent is not None:
                 self._descent.release()
             else:
-                self._scratch.give_back(self.snapshot, None, self._scratch.block)
+                self._scratch.give_back(None, self._scratch.block)
         return self._result
 
     def _make_result(self) -> RetrieveResult:
