@@ -30,7 +30,7 @@ _KEEP_S: Final = 0.5
 #: Layouts are urgent for nobody; queries go first.
 _KEEPER_NICENESS: Final = 10
 #: A thread of Python that computes lets another one run after this time; the default would be felt in every query.
-_SWITCH_S: Final = 0.001
+SWITCH_S: Final = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def run_process(name: str, settings: Settings, control: Connection, set_up: Call
 def _work(name: str, settings: Settings, control: Connection) -> None:
     from viking_rpc.server.app import Server, fast_loop
 
-    sys.setswitchinterval(_SWITCH_S)
+    sys.setswitchinterval(SWITCH_S)
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
