@@ -8,13 +8,14 @@ from pathlib import Path
 from viking_rpc.errors import FailedPreconditionError
 
 
-def package_folder(package: str, *, embedder: str, extra: str = "") -> Path:
+def package_folder(package: str, *, embedder: str, extra: str = "", role: str = "embedder") -> Path:
     """Return the folder of an installed package.
 
     Args:
         package: import name, top level.
         embedder: who needs it, for the message.
         extra: the extra of viking-rpc that brings it; empty for a plain dependency.
+        role: what it is, for the message.
 
     Raises:
         FailedPreconditionError: reason EXTRA_MISSING, with the pip command.
@@ -25,13 +26,13 @@ def package_folder(package: str, *, embedder: str, extra: str = "") -> Path:
         command = f"pip install '{target}'"
         raise FailedPreconditionError(
             "EXTRA_MISSING",
-            f"the embedder {embedder!r} needs the package {package!r}, which is not installed; run: {command}",
-            {"embedder": embedder, "package": package, "command": command},
+            f"the {role} {embedder!r} needs the package {package!r}, which is not installed; run: {command}",
+            {role: embedder, "package": package, "command": command},
         )
     return Path(spec.submodule_search_locations[0])
 
 
-def require_file(path: Path, *, embedder: str) -> Path:
+def require_file(path: Path, *, embedder: str, role: str = "embedder") -> Path:
     """Return the path of a model's file.
 
     Raises:
@@ -40,7 +41,7 @@ def require_file(path: Path, *, embedder: str) -> Path:
     if not path.is_file():
         raise FailedPreconditionError(
             "MODEL_FILE_MISSING",
-            f"the embedder {embedder!r} needs the file {path.name!r} in {str(path.parent)!r}",
-            {"embedder": embedder, "file": path.name, "folder": str(path.parent)},
+            f"the {role} {embedder!r} needs the file {path.name!r} in {str(path.parent)!r}",
+            {role: embedder, "file": path.name, "folder": str(path.parent)},
         )
     return path

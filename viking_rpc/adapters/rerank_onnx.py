@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _NAME: Final = "onnx"
+_ROLE: Final = "reranker"
 _QUERY_SHARE: Final = 0.75
 _TWO_CLASSES: Final = 2
 
@@ -39,9 +40,9 @@ class OnnxScorer:
         Raises:
             FailedPreconditionError: the extra or a file is missing, or a file cannot be read.
         """
-        package_folder("onnxruntime", embedder=_NAME, extra="onnx")
-        weights = require_file(folder / "model.onnx", embedder=_NAME)
-        self._tokenizer = read_tokenizer(require_file(folder / "tokenizer.json", embedder=_NAME))
+        package_folder("onnxruntime", embedder=_NAME, extra="onnx", role=_ROLE)
+        weights = require_file(folder / "model.onnx", embedder=_NAME, role=_ROLE)
+        self._tokenizer = read_tokenizer(require_file(folder / "tokenizer.json", embedder=_NAME, role=_ROLE))
         self._session = open_session(weights, threads)
         self._inputs = frozenset(i.name for i in self._session.get_inputs())
         self._name = model or folder.resolve().name
