@@ -23,7 +23,7 @@ def score_of(text: str) -> float:
 
 def texts_of(body: dict[str, Any]) -> list[str]:
     """Return the texts of a request of either shape."""
-    texts: list[str] = body.get("documents", body.get("texts"))
+    texts: list[str] = body["documents"] if "documents" in body else body["texts"]
     return texts
 
 
