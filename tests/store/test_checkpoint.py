@@ -22,6 +22,7 @@ from viking_rpc.store.checkpoint import (
     Checkpoint,
     DamagedCheckpointError,
     StaleCheckpointError,
+    copy_checkpoint,
     read_checkpoint,
     remove_checkpoint,
     write_checkpoint,
@@ -152,7 +153,7 @@ def test_a_checkpoint_of_another_model_or_layout_is_stale(tmp_path: Path, change
 
 def test_a_checkpoint_of_another_format_is_stale(tmp_path: Path) -> None:
     write(tmp_path)
-    rewrite(tmp_path, lambda manifest: manifest.update(format=2))
+    rewrite(tmp_path, lambda manifest: manifest.update(format=99))
     with pytest.raises(StaleCheckpointError) as caught:
         read(tmp_path)
     assert caught.value.reason == "CHECKPOINT_FORMAT"
@@ -266,3 +267,40 @@ def test_a_kill_leaves_a_whole_checkpoint_of_the_last_or_the_next_revision(tmp_p
         revision = found.revision
     write(tmp_path, revision + 1)
     assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_room_is_written_in_place_by_whoever_maps_it(tmp_path: Path) -> None:
+    """What one process appends is its own; the file, its other readers and a copy of it know nothing of it."""
+    vectors = np.arange(12, dtype=np.float32).reshape(3, 4)
+    for folder in (tmp_path / "first", tmp_path / "copied"):
+        if folder.name == "first":
+            arrays = {"vectors": vectors, "none": np.empty(0, np.int32), "last": np.arange(3)}
+            room = {"vectors": 100_000, "none": 2, "last": 5}
+            write_checkpoint(folder, "tree", revision=7, **MODEL, arrays=arrays, room=room)
+        else:
+            assert copy_checkpoint(tmp_path / "first", folder, "tree", relabel=lambda layout: layout)
+        [path] = folder.glob("*.data")
+        assert path.stat().st_size > 1_600_000 > 100 * 512 * path.stat().st_blocks
+        before = zlib.crc32(path.read_bytes())
+        mine, other = read(folder), read(folder)
+        assert set(mine.buffers) == {"vectors", "none", "last"}
+        assert [len(mine.buffers[key]) for key in ("vectors", "none", "last")] == [100_003, 2, 8]
+        assert not mine.arrays["vectors"].flags.writeable
+        assert np.shares_memory(mine.arrays["vectors"], mine.buffers["vectors"])
+        for buffer in mine.buffers.values():
+            buffer[-1] = 9
+        assert np.array_equal(mine.arrays["vectors"], vectors)
+        assert not any(buffer[-1].any() for buffer in other.buffers.values())
+        assert zlib.crc32(path.read_bytes()) == before
+
+
+@pytest.mark.parametrize("offset", [100, -1], ids=["before a hole", "behind it"])
+def test_what_is_around_a_hole_is_checked(tmp_path: Path, offset: int) -> None:
+    arrays = {"vectors": np.ones((50, 4), np.float32), "after": np.ones(64, np.uint8)}
+    write_checkpoint(tmp_path, "tree", revision=7, **MODEL, arrays=arrays, room={"vectors": 1000})
+    [path] = tmp_path.glob("*.data")
+    content = bytearray(path.read_bytes())
+    content[offset] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DamagedCheckpointError):
+        read(tmp_path)

@@ -10,11 +10,16 @@ import numpy as np
 import pytest
 
 from tests.retrieve.worlds import AXIS, DIM, lay_out, make_account, run
+from viking_rpc.domain.context import ContextType, Kind, Level, Row
 from viking_rpc.domain.query import Mode, Query, RetrieveRequest, Scope, TraceLevel
 from viking_rpc.index.ann import AnnParameters
+from viking_rpc.index.bfloat16 import MAX_ERROR, decode
 from viking_rpc.index.blobs import Texts
 from viking_rpc.index.layout import build_snapshot
 from viking_rpc.index.owners import with_owners
+from viking_rpc.index.records import ROOT_KEY, ChangeSet, NodeRecord
+from viking_rpc.index.text import hash_terms
+from viking_rpc.index.update import apply_changes
 from viking_rpc.retrieve.retriever import SearchSettings
 from viking_rpc.store.checkpoint import DamagedCheckpointError, StaleCheckpointError
 from viking_rpc.store.derived import load_snapshot, save_snapshot
@@ -111,3 +116,35 @@ def test_a_graph_that_is_gone_is_damage(tmp_path: Path, snapshot: Snapshot) -> N
     (tmp_path / names[0]).unlink()
     with pytest.raises(DamagedCheckpointError, match="missing"):
         load(tmp_path)
+
+
+def test_a_write_appends_to_a_mapped_checkpoint_in_place(tmp_path: Path, snapshot: Snapshot) -> None:
+    save_snapshot(snapshot, tmp_path, "tree", model="m", layout="l")
+    contents = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    loaded = load(tmp_path)
+    row = Row(Level.DETAIL, np.ones(DIM, np.float32), *map(np.sort, (hash_terms(["fig", "new"]), np.ones(2, "f4"))))
+    record = NodeRecord(10**6, ROOT_KEY, "late", Kind.FILE, ContextType.RESOURCE, rows=(row,))
+    grown = apply_changes(loaded, ChangeSet(2, (record,)))
+    for name in ("vectors", "term_id", "term_weight"):
+        before, after = getattr(loaded.rows, name), getattr(grown.rows, name)
+        assert len(after) > len(before)
+        assert np.shares_memory(before, after)
+        assert np.array_equal(before, getattr(snapshot.rows, name))
+    assert grown.rows.vectors[-1].tolist() == [1.0] * DIM
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == contents
+
+
+def test_rows_of_bfloat16_come_back(tmp_path: Path) -> None:
+    records = [NodeRecord(1, ROOT_KEY, "f", Kind.FILE, ContextType.RESOURCE, rows=(make_row(0.1),))]
+    laid_out = build_snapshot(records, revision=1, dimensions=DIM, rows="bfloat16")
+    save_snapshot(laid_out, tmp_path, "tree", model="m", layout="l")
+    loaded = load(tmp_path)
+    assert loaded.rows.vectors.dtype == np.uint16
+    assert is_same(laid_out.rows, loaded.rows)
+    late = NodeRecord(2, ROOT_KEY, "g", Kind.FILE, ContextType.RESOURCE, rows=(make_row(0.2),))
+    grown = apply_changes(loaded, ChangeSet(2, (late,)))
+    np.testing.assert_allclose(decode(grown.rows.vectors), [[0.1] * DIM, [0.2] * DIM], rtol=MAX_ERROR)
+
+
+def make_row(value: float) -> Row:
+    return Row(Level.DETAIL, np.full(DIM, value, np.float32), np.empty(0, np.uint64), np.empty(0, np.float32))

@@ -73,8 +73,8 @@ class AnnIndex:
 
     @classmethod
     def load(cls, path: Path, parameters: AnnParameters) -> AnnIndex:
-        """Read a saved graph."""
-        index = Index.restore(str(path))
+        """Map a saved graph: processes share it, and it is read where it is needed. The file may be deleted then."""
+        index = Index.restore(str(path), view=True)
         if index is None:
             message = f"not an index file: {path}"
             raise ValueError(message)

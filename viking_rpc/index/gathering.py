@@ -10,6 +10,7 @@ import numpy as np
 
 from viking_rpc.domain.context import ContextType, Kind
 from viking_rpc.index.bfloat16 import encode
+from viking_rpc.index.growing import room_of
 from viking_rpc.index.records import ROOT_KEY, NodeRecord, encode_relations
 
 if TYPE_CHECKING:
@@ -17,10 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-#: A full buffer grows by this share; what is not used at the end is given back.
+#: A full buffer grows by this share.
 _GROWTH = 1.25
-#: Rows that are appended after the layout find place behind the others; room that nobody touches takes no memory.
-_ROOM_ROWS = 256
 _ROWS_AT_ONCE = 256
 #: Entries that are reordered together: their indexes are a large part of what that takes.
 _ENTRIES_AT_ONCE = 1 << 20
@@ -86,7 +85,7 @@ class Gathered:
         self.level = bytearray()
         self.terms = Slices("u8")
         self.counts = Slices("f4")
-        self._vectors: NDArray[Any] = np.empty((n_rows + _ROOM_ROWS, dimensions), dtype)
+        self._vectors: NDArray[Any] = np.empty((n_rows + room_of(n_rows), dimensions), dtype)
         self._waiting = np.empty((_ROWS_AT_ONCE, dimensions), np.float32)
         self._n_stored = 0
         self._append(_ROOT_RECORD)

@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 #: A buffer that is full grows by this share, and by at least this many entries: small accounts stay small.
 _GROWTH = 1.25
 _MIN_ROOM = 8
+#: A tree just laid out has this share of room behind its rows: a little more than what is fresh when it is laid out
+#: anew. Memory that nobody has written to yet takes none.
+_ROOM_SHARE = 0.125
+
+
+def room_of(n: int) -> int:
+    """Return how many entries of room n entries have behind them when they are laid out."""
+    return int(n * _ROOM_SHARE) + _MIN_ROOM
 
 
 @dataclass(slots=True, eq=False)
@@ -30,6 +38,13 @@ class Growing:
     def of(cls, array: Array) -> Growing:
         """Start with a full buffer."""
         return cls(array, len(array))
+
+    @classmethod
+    def roomy(cls, array: Array) -> Growing:
+        """Start with a copy that has room behind it."""
+        buffer = np.empty((len(array) + room_of(len(array)), *array.shape[1:]), array.dtype)
+        buffer[: len(array)] = array
+        return cls(buffer, len(array))
 
     def view(self) -> Array:
         """Return what has been appended so far, read-only."""
@@ -126,10 +141,9 @@ class RowBuffers:
     columns: dict[str, Growing]
 
     @classmethod
-    def of(cls, vectors: Array, term_id: Array, term_weight: Array, *, n_rows: int | None = None) -> RowBuffers:
-        """Start with full buffers; of the vectors only the first `n_rows` are, if that is given."""
-        held = Growing(vectors, len(vectors) if n_rows is None else n_rows)
-        return cls(held, Growing.of(term_id), Growing.of(term_weight), {})
+    def of(cls, vectors: Growing, term_id: Array, term_weight: Array) -> RowBuffers:
+        """Start with what was laid out; term lists get room."""
+        return cls(vectors, Growing.roomy(term_id), Growing.roomy(term_weight), {})
 
     def room_bytes(self) -> int:
         """Return what the buffers hold beyond what is used."""

@@ -13,7 +13,7 @@ from viking_rpc.domain.uri import SCHEME
 from viking_rpc.index.bfloat16 import ROW_TYPES
 from viking_rpc.index.blobs import Texts
 from viking_rpc.index.gathering import Gathered, positions
-from viking_rpc.index.growing import RowBuffers
+from viking_rpc.index.growing import Growing, RowBuffers
 from viking_rpc.index.lexicon import TermRuns, build_postings, build_vocabulary, digest_terms, mean_lengths, weigh
 from viking_rpc.index.snapshot import Snapshot
 from viking_rpc.index.subtree import add_subtrees
@@ -62,7 +62,7 @@ def build_snapshot(
     by_uri = _uri_order(texts["names"], parent)
     tie = np.empty(n, np.int64)
     tie[by_uri] = np.arange(1, n + 1, dtype=np.int64) * TIE_STEP
-    buffers = RowBuffers.of(vectors, lists.term_id, lists.weight, n_rows=len(level))
+    buffers = RowBuffers.of(Growing(vectors, len(level)), lists.term_id, lists.weight)
     tree = Tree(
         parent=frozen(parent),
         child_lo=frozen(child_lo),

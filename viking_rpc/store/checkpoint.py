@@ -7,15 +7,15 @@ import json
 import mmap
 import os
 import re
-import shutil
 import zlib
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from viking_rpc.errors import DataLossError, FailedPreconditionError, ResourceExhaustedError, VikingError
+from viking_rpc.store.files import ALIGNMENT, SummedFile, copy, flush, holes_of, sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-FORMAT_VERSION = 1
-#: A cache line, and what vector instructions like best.
-ALIGNMENT = 64
-_READ_BYTES = 1 << 20
+FORMAT_VERSION = 2
 #: The data file begins with this, so that no offset is 0 and an empty checkpoint can be mapped.
 _MAGIC = b"viking-checkpoint\n".ljust(ALIGNMENT, b"\0")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -44,10 +41,15 @@ class DamagedCheckpointError(DataLossError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint:
-    """What a checkpoint holds. Arrays are read-only views of the mapped file; they keep it mapped, deleted or not."""
+    """What a checkpoint holds. Arrays are read-only views of the mapped file; they keep it mapped, deleted or not.
+
+    `buffers` holds those arrays that have room, with that room at their end, to be written into: the mapping is
+    private, so what is written there is this process's own memory, and all else stays shared with other processes.
+    """
 
     revision: int
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    buffers: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     blobs: Mapping[str, bytes] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
 
@@ -61,6 +63,7 @@ def write_checkpoint(  # noqa: PLR0913 - what a checkpoint holds, by keyword
     dimensions: int,
     layout: str = "",
     arrays: Mapping[str, NDArray[Any]] | None = None,
+    room: Mapping[str, int] | None = None,
     blobs: Mapping[str, bytes] | None = None,
     files: Mapping[str, Callable[[Path], object]] | None = None,
 ) -> None:
@@ -75,6 +78,8 @@ def write_checkpoint(  # noqa: PLR0913 - what a checkpoint holds, by keyword
         model, dimensions: whose vectors these are.
         layout: all else that must be equal for a reader, as the caller words it (store id, versions of the index).
         arrays: of numbers, any shape, little-endian; stored in C order.
+        room: by array, entries along the first axis that a reader may append in place; holes in the file, which take
+            no room on the disk.
         files: by name, a function that writes the file to the path that it is given.
 
     Raises:
@@ -89,12 +94,12 @@ def write_checkpoint(  # noqa: PLR0913 - what a checkpoint holds, by keyword
     try:
         folder.mkdir(parents=True, exist_ok=True)
         made.append(folder / f"{stem}.data")
-        sections, sums = _write_data(made[0], arrays or {}, blobs or {})
+        sections, whole = _write_data(made[0], arrays or {}, room or {}, blobs or {})
         manifest: dict[str, object] = {
             "format": FORMAT_VERSION,
             "revision": revision,
             **_identity(model, dimensions, layout),
-            "data": {"file": made[0].name, **sums},
+            "data": {"file": made[0].name, **whole},
             **sections,
             "files": {},
         }
@@ -102,12 +107,12 @@ def write_checkpoint(  # noqa: PLR0913 - what a checkpoint holds, by keyword
         for i, (key, save) in enumerate((files or {}).items()):
             made.append(folder / f"{stem}.{i}.file")
             save(made[-1])
-            _flush(made[-1])
-            entries[key] = {"file": made[-1].name, **_sums(made[-1])}
+            flush(made[-1])
+            entries[key] = {"file": made[-1].name, **sums(made[-1])}
         made.append(folder / f"{stem}.tmp")
         made[-1].write_bytes(_sealed(manifest))
-        _flush(made[-1])
-        _flush(folder)  # the names of the files above, before the manifest that needs them
+        flush(made[-1])
+        flush(folder)  # the names of the files above, before the manifest that needs them
         made.pop().replace(_manifest_path(folder, name))
     except OSError as error:
         _remove(made)
@@ -115,7 +120,7 @@ def write_checkpoint(  # noqa: PLR0913 - what a checkpoint holds, by keyword
     except BaseException:
         _remove(made)
         raise
-    _flush(folder)
+    flush(folder)
     _remove(path for path in folder.glob(f"{name}.*.*") if path not in made)
 
 
@@ -186,8 +191,8 @@ def copy_checkpoint(source: Path, target: Path, name: str, *, relabel: Callable[
         try:
             for entry in chain([manifest["data"]], manifest["files"].values()):
                 made.append(target / entry["file"])
-                shutil.copyfile(source / entry["file"], made[-1])
-                _flush(made[-1])
+                copy(source / entry["file"], made[-1], entry)
+                flush(made[-1])
         except FileNotFoundError:
             _remove(made)
             if not path.exists() or path.read_bytes() == raw:
@@ -195,9 +200,9 @@ def copy_checkpoint(source: Path, target: Path, name: str, *, relabel: Callable[
             continue
         temporary = target / f"{name}.tmp"
         temporary.write_bytes(_sealed({**manifest, "layout": relabel(manifest["layout"])}))
-        _flush(temporary)
+        flush(temporary)
         temporary.replace(_manifest_path(target, name))
-        _flush(target)
+        flush(target)
         return True
 
 
@@ -210,59 +215,38 @@ def remove_checkpoint(folder: Path, name: str) -> None:
 
 
 def _write_data(
-    path: Path, arrays: Mapping[str, NDArray[Any]], blobs: Mapping[str, bytes]
-) -> tuple[dict[str, object], dict[str, int]]:
-    """Write arrays and blobs into one file; returns where each lies, and the file's size and checksum."""
-    placed_arrays, placed_blobs = {}, {}
+    path: Path, arrays: Mapping[str, NDArray[Any]], room: Mapping[str, int], blobs: Mapping[str, bytes]
+) -> tuple[dict[str, object], dict[str, object]]:
+    """Write arrays and blobs into one file; returns where each lies, and the file's size, checksum and holes."""
+    placed_arrays: dict[str, dict[str, object]] = {}
+    placed_blobs = {}
     with path.open("xb") as file:
-        out = _Summed(file)
+        out = SummedFile(file)
         out.write(_MAGIC)
         for key, array in arrays.items():
             stored = np.asarray(array, order="C")
             if stored.dtype.kind not in "biuf" or stored.dtype != stored.dtype.newbyteorder("<"):
                 message = f"array {key} is {stored.dtype}; a checkpoint takes little-endian numbers"
                 raise VikingError("CHECKPOINT_DTYPE", message, {"array": key, "dtype": str(stored.dtype)})
-            placed_arrays[key] = {"dtype": stored.dtype.str, "shape": stored.shape, "offset": out.align()}
+            place = placed_arrays[key] = {"dtype": stored.dtype.str, "shape": stored.shape, "offset": out.align()}
             out.write(stored.reshape(-1).view(np.uint8).data)
+            if room.get(key):
+                place["room"] = room[key]
+                out.skip(room[key] * int(np.prod(stored.shape[1:], dtype=np.int64)) * stored.itemsize)
         for key, blob in blobs.items():
             placed_blobs[key] = {"size": len(blob), "offset": out.align()}
             out.write(blob)
+        file.truncate(out.size)  # it may end in a hole
         file.flush()
         os.fsync(file.fileno())
-    return {"arrays": placed_arrays, "blobs": placed_blobs}, {"size": out.size, "crc32": out.crc32}
-
-
-class _Summed:
-    """A file that is written in order, with its checksum so far."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.size = 0
-        self.crc32 = 0
-
-    def write(self, part: bytes | memoryview) -> None:
-        self._file.write(part)
-        self.crc32 = zlib.crc32(part, self.crc32)
-        self.size += len(part)
-
-    def align(self) -> int:
-        self.write(bytes(-self.size % ALIGNMENT))
-        return self.size
+    whole = {"size": out.size, "crc32": out.crc32, "holes": out.holes}
+    return {"arrays": placed_arrays, "blobs": placed_blobs}, whole
 
 
 def _sealed(manifest: Mapping[str, object]) -> bytes:
     """Return a manifest as JSON on one line, and its checksum on the next."""
     text = json.dumps(manifest, ensure_ascii=True, sort_keys=True).encode()
     return b"%s\n%08x\n" % (text, zlib.crc32(text))
-
-
-def _flush(path: Path) -> None:
-    """Bring a file, or the names in a folder, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _remove(paths: Iterable[Path]) -> None:
@@ -321,36 +305,34 @@ def _map(folder: Path, manifest: Mapping[str, Any]) -> Checkpoint:
         path = folder / entry["file"]
         if path.stat().st_size != entry["size"]:
             raise _damaged(path, f"it has {path.stat().st_size} bytes instead of {entry['size']}")
-        if _sums(path)["crc32"] != entry["crc32"]:
+        if sums(path, holes_of(entry))["crc32"] != entry["crc32"]:
             raise _damaged(path, "its checksum is wrong")
     with (folder / manifest["data"]["file"]).open("rb") as file:
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        has_room = bool(holes_of(manifest["data"]))
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY if has_room else mmap.ACCESS_READ)
+    places = manifest["arrays"].items()
     return Checkpoint(
         revision=manifest["revision"],
-        arrays={key: _view(mapped, place) for key, place in manifest["arrays"].items()},
+        arrays={key: _view(mapped, place) for key, place in places},
+        buffers={key: _view(mapped, place, place["room"]) for key, place in places if "room" in place},
         blobs={key: mapped[b["offset"] : b["offset"] + b["size"]] for key, b in manifest["blobs"].items()},
         files={key: folder / entry["file"] for key, entry in entries.items()},
     )
 
 
-def _view(mapped: mmap.mmap, place: Mapping[str, Any]) -> NDArray[Any]:
+def _view(mapped: mmap.mmap, place: Mapping[str, Any], room: int = 0) -> NDArray[Any]:
+    """Return an array, read-only; or with its room, to be written."""
     shape = tuple(place["shape"])
+    if room:
+        shape = (shape[0] + room, *shape[1:])
     n_values = int(np.prod(shape, dtype=np.int64))
     if n_values == 0:  # it may lie at the very end, where nothing can be viewed
         empty = np.empty(shape, place["dtype"])
         empty.setflags(write=False)
         return empty
-    return np.frombuffer(mapped, place["dtype"], n_values, place["offset"]).reshape(shape)
-
-
-def _sums(path: Path) -> dict[str, int]:
-    """Return size and checksum of a file; reading beats mapping here, and both fill the same page cache."""
-    size, crc32, buffer = 0, 0, memoryview(bytearray(_READ_BYTES))
-    with path.open("rb", buffering=0) as file:
-        while n_read := file.readinto(buffer):
-            crc32 = zlib.crc32(buffer[:n_read], crc32)
-            size += n_read
-    return {"size": size, "crc32": crc32}
+    array = np.frombuffer(mapped, place["dtype"], n_values, place["offset"]).reshape(shape)
+    array.setflags(write=room > 0)
+    return array
 
 
 def _identity(model: str, dimensions: int, layout: str) -> dict[str, object]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from viking_kernels.arrays import Postings, Rows, Tree
 from viking_rpc.index.ann import AnnIndex, AnnParameters
 from viking_rpc.index.blobs import Texts
-from viking_rpc.index.growing import RowBuffers
+from viking_rpc.index.growing import Growing, RowBuffers, room_of
 from viking_rpc.index.lexicon import K1, B
 from viking_rpc.index.owners import Owner
 from viking_rpc.index.snapshot import Snapshot
@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Changes whenever the arrays below, or how they are made, change.
-LAYOUT_VERSION = 3
+LAYOUT_VERSION = 4
 _TEXTS = ("names", "titles", "abstracts", "relations")
 _COLUMNS = ("base_row", "digest", "key", "version", "key_order", "sorted_key", "tie_order")
 _KINDS = ("directories", "files")
+#: What a write appends to, and what takes most of the memory: whoever maps a checkpoint appends in place.
+_GROWING = ("rows-vectors", "rows-term_id", "rows-term_weight")
 
 
 def save_snapshot(snapshot: Snapshot, folder: Path, name: str, *, model: str, layout: str) -> None:
@@ -64,6 +66,7 @@ def save_snapshot(snapshot: Snapshot, folder: Path, name: str, *, model: str, la
         dimensions=snapshot.dimensions,
         layout=_layout(layout),
         arrays=arrays,
+        room={name: room_of(len(arrays[name])) for name in _GROWING},
         blobs={"facts": json.dumps(facts).encode()},
         files={
             f"{owner.node}-{kind}": getattr(owner, kind).save
@@ -98,6 +101,7 @@ def load_snapshot(
     rows = Rows(**{field: arrays[f"rows-{field}"] for field in Rows._fields})
     columns: dict[str, Any] = {column: arrays[column] for column in _COLUMNS}
     texts: dict[str, Any] = {field: Texts(arrays[f"{field}-data"], arrays[f"{field}-offset"]) for field in _TEXTS}
+    vectors, term_id, term_weight = (Growing(checkpoint.buffers[name], len(arrays[name])) for name in _GROWING)
     owners = tuple(
         Owner(
             node,
@@ -120,7 +124,7 @@ def load_snapshot(
             facts["n_rows"],
             arrays["vocabulary-mean_length"],
         ),
-        buffers=RowBuffers.of(rows.vectors, rows.term_id, rows.term_weight),
+        buffers=RowBuffers(vectors, term_id, term_weight, columns={}),
         owners=owners,
         has_expiry=facts["has_expiry"],
         n_contexts=facts["n_contexts"],
