@@ -12,12 +12,12 @@ from viking_rpc.domain.plan import DEFAULT_PRIORITY, FIRST_PRIORITY, LAST_PRIORI
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_MAX_ANSWER_CHARS: Final = 200_000
-_MAX_STARTS: Final = 200
+_MAX_ANSWER_CHARS: Final = 50_000
+_MAX_STARTS: Final = 100
 _MAX_DEPTH: Final = 4
 _MAX_NOTE_CHARS: Final = 2_000
 
-_THOUGHT_END: Final = re.compile(r".*</(?:think|thinking|thought|reasoning)>", re.DOTALL | re.IGNORECASE)
+_THOUGHT_END: Final = re.compile(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
 _THOUGHT_START: Final = re.compile(r"\s*<(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
 _FENCED: Final = re.compile(r"```[A-Za-z0-9]*[ \t]*\r?\n?(.*?)```", re.DOTALL)
 _START: Final = re.compile(r"[\[{]")
@@ -48,31 +48,38 @@ def read_plan(answer: str) -> QueryPlan | None:
         The plan; without queries where the model gave an explicit empty list. A query without a type is RESOURCE, one
         without a priority 3. None for what cannot be read: no JSON, an unfinished thought, no usable query.
     """
-    text = _THOUGHT_END.sub("", answer[:_MAX_ANSWER_CHARS], count=1)
+    text = _THOUGHT_END.split(answer[:_MAX_ANSWER_CHARS])[-1]
     if _THOUGHT_START.match(text):
         return None  # a thought that never ended: what looks like JSON in it is a draft
+    texts = (*_FENCED.findall(text), text)
     empty = None
-    for part in (*_FENCED.findall(text), text):
-        plan = _read_part(part) or _read_part(_TRAILING_COMMA.sub("", part))
+    for part in (*texts, *(_TRAILING_COMMA.sub("", one) for one in texts)):
+        plan = _read_part(part)
+        if plan is not None and plan.queries:
+            return plan
+        empty = empty or plan
+    # One object, or one to a line, or what is whole of a list that was cut short.
+    singles = (query for value in _values(text) if _is_query(value) for query in _read_queries([value]))
+    return QueryPlan(found) if (found := tuple(singles)) else empty
+
+
+def _read_part(text: str) -> QueryPlan | None:
+    """Return the first plan with queries in a text; else an empty plan, where there is one."""
+    empty = None
+    for value in _values(text):
+        plan = None if _is_query(value) else _read_value(value)
         if plan is not None and plan.queries:
             return plan
         empty = empty or plan
     return empty
 
 
-def _read_part(text: str) -> QueryPlan | None:
-    """Return the first plan with queries in a text; else an empty plan, where there is one."""
-    empty = None
-    singles: list[TypedQuery] = []
-    for value in _values(text):
-        if isinstance(value, dict) and _find(_folded(value), _QUERY_KEYS) is not None:
-            singles += _read_queries([value])  # one object, or one to a line, or what is whole of a list that was cut
-            continue
-        plan = _read_value(value)
-        if plan is not None and plan.queries:
-            return plan
-        empty = empty or plan
-    return QueryPlan(tuple(singles)) if singles else empty
+def _is_query(value: Any) -> bool:
+    """Return whether a JSON value is a query by itself, and no list of them."""
+    if not isinstance(value, dict):
+        return False
+    fields = _folded(value)
+    return _find(fields, _LIST_KEYS) is None and _find(fields, _QUERY_KEYS) is not None
 
 
 def _values(text: str) -> Iterator[Any]:
@@ -96,7 +103,9 @@ def _values(text: str) -> Iterator[Any]:
             return
         try:
             value, position = decoder.raw_decode(text, start.start())
-        except (ValueError, RecursionError):
+        except RecursionError:
+            return  # nobody's plan: what follows would fail as deep, again and again
+        except ValueError:
             position = start.end()
         else:
             yield value

@@ -18,6 +18,8 @@ _MARKS: Final = re.compile(r"[\s,.!?;:~\uff0c\u3002\uff01\uff1f\uff1b\uff1a\u300
 _SELF: Final = re.compile("[\u4f60\u60a8]")
 _QUOTED: Final = re.compile(r"\u300c[^\u300d]+\u300d|\u300a[^\u300b]+\u300b|\u201c[^\u201d]+\u201d|\"[^\"]+\"|`[^`]+`")
 _MAX_PARTS: Final = 4
+_MAX_TALK_CHARS: Final = 60
+_MAX_WORD_CHARS: Final = 8
 
 
 def _one_of(words: Iterable[str]) -> str:
@@ -25,9 +27,9 @@ def _one_of(words: Iterable[str]) -> str:
 
 
 _TALK_WORD: Final = re.compile(_one_of(_VOCABULARY.group("talk")))
-_TALK: Final = re.compile(f"(?:{_one_of(_VOCABULARY.group('talk', 'filler'))})+")
+_TALK: Final = _VOCABULARY.group("talk", "filler")
 _PERSONA_WORD: Final = re.compile(_one_of(_VOCABULARY.group("persona")))
-_PERSONA: Final = re.compile(f"(?:{_one_of(_VOCABULARY.group('persona', 'filler', 'talk'))})+", re.IGNORECASE)
+_PERSONA: Final = _VOCABULARY.group("persona", "filler", "talk")
 _VERB: Final = re.compile(f"(?:{_one_of(_VOCABULARY.group('verbs'))})")
 _INFO: Final = re.compile(f"(?:{_one_of(_VOCABULARY.group('info_verbs'))})")
 _COVERB_FIRST: Final = re.compile(f"{_PATTERNS['coverb'].pattern}(?:{_one_of(_VOCABULARY.group('verbs'))})")
@@ -39,9 +41,11 @@ def is_talk(text: str) -> bool:
     bare = _MARKS.sub("", text)
     if not bare or _PATTERNS["joke"].search(text):
         return True
-    if _TALK.fullmatch(bare) and _TALK_WORD.search(bare) and not _PATTERNS["question_head"].match(bare):
+    if len(bare) > _MAX_TALK_CHARS:
+        return False
+    if _TALK_WORD.search(bare) and not _PATTERNS["question_head"].match(bare) and _is_made_of(bare, _TALK):
         return True
-    return bool(_SELF.search(bare) and _PERSONA_WORD.search(bare) and _PERSONA.fullmatch(bare))
+    return bool(_SELF.search(bare) and _PERSONA_WORD.search(bare)) and _is_made_of(bare, _PERSONA)
 
 
 def split(text: str) -> list[str]:
@@ -121,6 +125,15 @@ def as_memory(part: str) -> str:
     if text.startswith(user) and not text.startswith(users):
         text = text[len(user) :]
     return text if text.startswith(users) else users + text
+
+
+def _is_made_of(text: str, words: frozenset[str]) -> bool:
+    """Return whether a text is nothing but these words, one after the other."""
+    ends = {0}
+    for i in range(len(text)):
+        if i in ends:
+            ends |= {i + n for n in range(1, _MAX_WORD_CHARS + 1) if text[i : i + n] in words}
+    return len(text) in ends
 
 
 def _after_talk(text: str) -> list[str]:

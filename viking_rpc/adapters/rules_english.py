@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from viking_rpc.adapters.rules_tokens import Token
 
 _MAX_PARTS: Final = 4
+#: How many words on each side of a joint say whether it is one.
+_SEEN: Final = 40
+_MAX_FRAMES: Final = 6
 _VERBS: Final = VOCABULARY.group("verbs")
 _INFO_VERBS: Final = VOCABULARY.group("info_verbs")
 _MEMORY_VERBS: Final = VOCABULARY.group("memory_verbs")
@@ -124,12 +127,15 @@ def _clauses(sentence: list[Token]) -> list[list[Token]]:
     clauses: list[list[Token]] = []
     start = 0
     for i in range(1, len(sentence)):
-        before, rest = sentence[i - 1], sentence[i:]
+        if len(clauses) > 2 * _MAX_PARTS:
+            break  # more than is told apart anyway
+        before, rest = sentence[i - 1], sentence[i : i + 2 * _SEEN]
         n_joints = 0
         while n_joints < len(rest) - 1 and rest[n_joints].key in {"and", "then", "also", "afterwards", "next"}:
             n_joints += 1
         is_joint = n_joints > 0 or "," in before.tail
-        if ";" in before.tail or (is_joint and _begins_clause(sentence[start:i], rest[n_joints:])):
+        left, right = sentence[start:i][:_SEEN], rest[n_joints : n_joints + _SEEN]
+        if ";" in before.tail or (is_joint and _begins_clause(left, right)):
             clauses.append(sentence[start:i])
             start = i
     clauses.append(sentence[start:])
@@ -247,16 +253,14 @@ def _without_frames(tokens: Sequence[Token]) -> list[Token]:
 def _strip_frames(tokens: Sequence[Token], *names: str) -> list[Token]:
     """Return the tokens without the words by which people ask for something; at least one is left."""
     left = list(tokens)
-    is_changed = True
-    while is_changed and left:
-        is_changed = False
-        words = words_of(left)
-        for name in names:
-            match = _FRAMES[name].match(words)
-            shorter = _without_fillers(_drop(left, match.group())) if match and match.group() else []
-            if shorter:
-                left, is_changed = shorter, True
-                break
+    for _ in range(_MAX_FRAMES):
+        words = words_of(left[:_SEEN])
+        matches = (_FRAMES[name].match(words) for name in names)
+        found = (_without_fillers(_drop(left, match.group())) for match in matches if match and match.group())
+        shorter = next((tokens for tokens in found if tokens), None)
+        if shorter is None:
+            break
+        left = shorter
     return left
 
 

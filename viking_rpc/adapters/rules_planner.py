@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _CHINESE: Final = re.compile("[\u3400-\u9fff]")
 _WORD: Final = re.compile(r"[A-Za-z]{2,}")
 _MAX_TOPIC_CHARS: Final = 120
+#: What a turn is about stands at its beginning.
+_MAX_TURN_CHARS: Final = 1_000
 #: Of what a part asks for: its first type, and those that go with it.
 _PRIORITIES: Final = (2, 3, 4)
 #: Of the task as given, where a pronoun hides what it is about.
@@ -64,6 +66,9 @@ def plan_by_rules(request: PlanRequest) -> PlanResult:
     topic, referred = about, ""
     for part in parts:
         text = _resolve(part, topic)
+        if text == part and len(parts) == 1:
+            whole = _resolve(request.task, topic)  # "and in winter?" says by its "and" that it goes on
+            text = part if whole == request.task else whole
         if text != part:
             referred = topic
         for found, priority in zip(_sought(language, text, request.only_type), _PRIORITIES, strict=False):
@@ -102,12 +107,13 @@ def _topic_of_session(request: PlanRequest) -> str:
     """
     users = assistants = ""
     for turn in request.turns:
-        language = _language_of(turn.text)
+        text = turn.text[:_MAX_TURN_CHARS]
+        language = _language_of(text)
         if turn.role == "user":
-            if _resolve(turn.text, "\ufffc") == turn.text or not users:
-                users = _short(language.topic(turn.text)) or users
+            if _resolve(text, "\ufffc") == text or not users:
+                users = _short(language.topic(text)) or users
         else:
-            assistants = _short(language.topic(turn.text)) or assistants
+            assistants = _short(language.topic(text)) or assistants
     if users or assistants or not request.summary:
         return users or assistants
     last = re.split(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])", request.summary.strip())

@@ -19,11 +19,14 @@ _TALK: Final = VOCABULARY.group("talk")
 _TALK_ALL: Final = FUNCTION | VOCABULARY.group("talk", "talk_weak")
 _FILLERS: Final = VOCABULARY.group("fillers")
 _CALLED: Final = VOCABULARY.group("called")
-_SUBJECTS: Final = frozenset({"i", "it", "that", "this", "you", "not", "either", "neither", "both", "nothing", "we"})
+_SUBJECTS: Final = frozenset(
+    {"i", "it", "that", "this", "you", "not", "either", "neither", "both", "nothing", "we", "there"}
+)
 _ASKED_ABOUT: Final = VOCABULARY.group("pronouns", "possessives") | {"the", "there", "this", "that", "these", "those"}
 _WANTED: Final = frozenset({"want", "wanted", "need", "needed", "see", "show", "get", "find", "look", "help", "hear"})
 _FRAGMENT: Final = VOCABULARY.group("prepositions", "auxiliaries", "adverbs") - {"now", "then", "first", "next", "last"}
 _MAX_FRAGMENT: Final = 5
+_MAX_WORDS: Final = 32
 
 _LIFE: Final = VOCABULARY.group("life")
 _LIFE_ABOUT: Final = VOCABULARY.group("life_about")
@@ -64,7 +67,7 @@ def is_talk(tokens: Sequence[Token]) -> bool:
     That is: greetings, thanks, farewells, yes, no and maybe, comments on what was said; questions about the assistant
     itself; the meaning of life; requests for jokes and trivia. A name, a code or a quoted phrase makes it a task.
     """
-    if not tokens or any(not token.key for token in tokens):
+    if not tokens or len(tokens) > _MAX_WORDS or any(not token.key for token in tokens):
         return not tokens
     keys = [_spelled(token.key) for token in tokens]
     if any(is_about_self(form) or _is_about_life(form) or _is_for_fun(form) for form in (keys, _asked(keys))):

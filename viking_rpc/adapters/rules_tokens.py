@@ -15,6 +15,7 @@ _TOKEN: Final = re.compile(r"[\"\u201c][^\"\u201c\u201d]+[\"\u201d][^\s\w]*|`[^`
 _TAIL: Final = re.compile(r"[.,;:!?)\]\u2026]+$")
 _HEAD: Final = re.compile(r"^[(\[]+")
 _QUOTES: Final = ('"', "\u201c", "`")
+_MAX_WORD_CHARS: Final = 64
 _QUOTE_ENDS: Final = ('"', "\u201d", "`")
 _CODE: Final = re.compile(
     r"\w[._/:#@=\\-]\w*\d|\d[\w.]*[A-Za-z]|[A-Za-z]\w*\d|\w[_/\\@=]\w|[a-z][A-Z]|\w\(\)|\w\.\w|::|://"
@@ -56,9 +57,11 @@ def tokens_of(text: str) -> list[Token]:
     for match in _TOKEN.finditer(text.replace("\u2019", "'")):
         raw = match.group()
         tail_match = _TAIL.search(raw)
-        tail = tail_match.group() if tail_match and not raw.endswith("()") else ""
+        tail = tail_match.group() if tail_match else ""
         word = raw[: len(raw) - len(tail)]
-        if (len(word) > 1 and word.startswith(_QUOTES) and word.endswith(_QUOTE_ENDS)) or _CODE.search(word):
+        if word.endswith("(") and tail.startswith(")"):  # a call: `parse()`
+            word, tail = word + ")", tail[1:]
+        if _is_name(word):
             found.append(Token(word, "", tail))
             continue
         word = _HEAD.sub("", word).strip("'\u2018*\"")
@@ -84,6 +87,13 @@ def join(tokens: Sequence[Token]) -> str:
 def has_content(tokens: Sequence[Token]) -> bool:
     """Return whether any token carries a topic."""
     return any(token.is_content for token in tokens)
+
+
+def _is_name(word: str) -> bool:
+    """Return whether a word is quoted, or a code; nobody's word is longer than codes are."""
+    if len(word) > 1 and word.startswith(_QUOTES) and word.endswith(_QUOTE_ENDS):
+        return True
+    return len(word) > _MAX_WORD_CHARS or _CODE.search(word) is not None
 
 
 def _expanded(word: str, tail: str) -> list[Token]:
