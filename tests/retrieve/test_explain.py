@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from viking_rpc.domain.trace import RetrieveResult
     from viking_rpc.index.snapshot import Snapshot
 
-SEEDS = range(40)
+SEEDS = range(14)
 NARROW = RetrieveOptions(global_top_k=0, leaf_seeds=0, parallelism=1, convergence_rounds=1)
 PROFILES = [
     RetrieveOptions(),
@@ -97,7 +97,7 @@ def test_scores_along_the_path_are_the_answers(mode: Mode, options: RetrieveOpti
                 scores = PathScores(snapshot, asked.request, workings)
                 close(scores.along(snapshot.path(node), 0)[-1].parts, match.parts)
             n_checked += 1
-    assert n_checked > 300
+    assert n_checked > 100
 
 
 @pytest.mark.parametrize("options", PROFILES)

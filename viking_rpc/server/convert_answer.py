@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from google.protobuf.duration_pb2 import Duration
 
     from viking_rpc.domain.query import View
-    from viking_rpc.domain.trace import Match, RetrieveResult, RetrieveStats, TraceStep
+    from viking_rpc.domain.trace import Match, RetrieveResult, RetrieveStats, ScoreParts, TraceStep
     from viking_rpc.server.encoded import EncodedFor
 
 #: What a gRPC client takes by default.
@@ -101,20 +101,11 @@ def _add_matches(
     n_bytes = 0
     add = response.matches.add
     for match in matches:
-        parts = match.parts
         message = add(
             display_uri=match.display_uri,
             level=match.level + 1,
             score=match.score,
-            parts=pb.ScoreParts(
-                dense=parts.dense,
-                lexical=parts.lexical,
-                own=parts.own,
-                parent=parts.parent,
-                relevance=parts.relevance,
-                rerank=parts.rerank,
-                hotness=parts.hotness,
-            ),
+            parts=parts_message(match.parts),
             step_index=match.step_index if has_steps else None,
         )
         body = encoded.match(match.context, view)
@@ -124,6 +115,19 @@ def _add_matches(
         message.MergeFromString(body)
         n_bytes += len(body) + _MAX_FRAME_BYTES
     return n_bytes
+
+
+def parts_message(parts: ScoreParts) -> pb.ScoreParts:
+    """Write where a score comes from."""
+    return pb.ScoreParts(
+        dense=parts.dense,
+        lexical=parts.lexical,
+        own=parts.own,
+        parent=parts.parent,
+        relevance=parts.relevance,
+        rerank=parts.rerank,
+        hotness=parts.hotness,
+    )
 
 
 def step_message(step: TraceStep, *, with_scores: bool) -> pb.TraceStep:

@@ -1,4 +1,4 @@
-"""The service that finds contexts: Retrieve, WatchRetrieve and Plan."""
+"""The service that finds contexts: one query, a plan of several, why one was found, and a text for a prompt."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from viking_rpc.pb.v1 import retrieval_service_pb2 as pb
 from viking_rpc.pb.v1 import retrieval_service_pb2_grpc
 from viking_rpc.retrieve.reranked import RerankedRetrieval
 from viking_rpc.retrieve.retriever import Retrieval
+from viking_rpc.server.assembling import assemble_response, read_assemble, run_assemble
 from viking_rpc.server.convert_answer import response_message, step_message
 from viking_rpc.server.convert_request import read_request
 from viking_rpc.server.convert_search import read_search, search_response
-from viking_rpc.server.later import not_offered
+from viking_rpc.server.explaining import explain_response, read_explain, run_explain
 from viking_rpc.server.planning import check_plan_request, make_plan, plan_response, read_plan_request
 from viking_rpc.server.reranking import require_reranker, settle, skipped, supply, why_not
 from viking_rpc.server.runner import check_time
@@ -97,12 +98,27 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         """A task or a plan; one retrieval for each query, merged."""
         wanted = self._read_search(request, context)
         result = await run_search(self._runner, self._run, wanted, context)
-        return search_response(result, wanted, self._runner.encoded.of(context.identity))
+        response = search_response(result, wanted, self._runner.encoded.of(context.identity))
+        self._touch(context, [one.match.context.uri for one in response.matches])
+        return response
 
     async def Explain(self, request: pb.ExplainRequest, context: Call) -> pb.ExplainResponse:  # noqa: N802
-        """Not offered yet."""
-        del request, context
-        raise not_offered("RetrievalService.Explain")
+        """What became of one context in a request, and why."""
+        call, now_us = context, self._runner.clock.now_us()
+        asked = read_explain(request, call.identity, now_us, lambda one: self._read(one, call, "request."))
+        retrieval = await self._start(asked.request, call)
+        await self._finish(retrieval, asked.request, call)
+        return explain_response(await run_explain(self._runner, retrieval, asked, call))
+
+    async def AssembleContext(  # noqa: N802
+        self, request: pb.AssembleContextRequest, context: Call
+    ) -> pb.AssembleContextResponse:
+        """Matches as one text for a prompt."""
+        call, now_us = context, self._runner.clock.now_us()
+        wanted = read_assemble(request, call.identity, now_us, lambda one: self._read_source(one, call))
+        made = await run_assemble(self._runner, self._run, wanted, call)
+        self._touch(call, [entry.uri for entry in made.entries])
+        return assemble_response(made)
 
     def _read(self, message: pb.RetrieveRequest, call: Call, prefix: str = "") -> RetrieveRequest:
         """Read and check a request; `prefix` is the path to it in the message that was sent."""
@@ -128,6 +144,12 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         """Read and check a search; `prefix` is the path to it in the message that was sent."""
         now_us = self._runner.clock.now_us()
         return read_search(message, call.identity, now_us, lambda shared: self._read(shared, call), prefix)
+
+    def _read_source(self, message: pb.AssembleContextRequest, call: Call) -> RetrieveRequest | SearchRequest:
+        """Read and check what a prompt is made of."""
+        if message.WhichOneof("source") == "retrieve":
+            return self._read(message.retrieve, call, "retrieve.")
+        return self._read_search(message.search, call, "search.")
 
     async def _run(self, request: RetrieveRequest, call: Call, snapshot: Snapshot | None = None) -> RetrieveResult:
         """Run a retrieval to its end; several take turns."""
@@ -229,6 +251,10 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         )
         encoded = self._runner.encoded.of(call.identity)
         response = response_message(result, request.view, request.trace_level, encoded, n_steps_sent=n_steps_sent)
-        if self._runner.settings.server.touch_served_matches:
-            self._runner.touches.later(call.identity.account, [match.context.uri for match in response.matches])
+        self._touch(call, [match.context.uri for match in response.matches])
         return response
+
+    def _touch(self, call: Call, uris: list[str]) -> None:
+        """Count what was served as used, where the operator wants that."""
+        if self._runner.settings.server.touch_served_matches:
+            self._runner.touches.later(call.identity.account, uris)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from viking_rpc.server.call import Call
     from viking_rpc.server.runner import Runner
 
-    RunOne = Callable[[RetrieveRequest, Call, Snapshot], Awaitable[RetrieveResult]]
+    RunOne = Callable[[RetrieveRequest, Call, Snapshot | None], Awaitable[RetrieveResult]]
 
 #: Of the time that a search has, what its planner may take; the queries have the rest.
 _PLAN_SHARE: Final = 0.5
