@@ -174,10 +174,48 @@ def test_chinese_parts() -> None:
 
 WORDS = st.lists(
     st.sampled_from(
-        "it that this one the a my rotate deploy keys and then , ; . ? ! what how do I you thanks hello 'x' \"q r\" `c d` "
-        "E-42 \u5b83 \u628a \u90e8\u7f72 \u4ec0\u4e48 \u6211\u7684 \uff0c \u7136\u540e \u3002 \u2019s \U0001f600".split(
-            " "
-        )
+        [
+            "it",
+            "that",
+            "this",
+            "one",
+            "the",
+            "a",
+            "my",
+            "rotate",
+            "deploy",
+            "keys",
+            "and",
+            "then",
+            ",",
+            ";",
+            ".",
+            "?",
+            "!",
+            "what",
+            "how",
+            "do",
+            "I",
+            "you",
+            "thanks",
+            "hello",
+            "'x'",
+            '"q',
+            'r"',
+            "`c",
+            "d`",
+            "E-42",
+            "它",
+            "把",
+            "部署",
+            "什么",
+            "我的",
+            "，",
+            "然后",
+            "。",
+            "’s",
+            "😀",
+        ]
     ),
     max_size=14,
 ).map(" ".join)
