@@ -48,6 +48,17 @@ def test_find_passes_every_option_on(cli: Cli, data: str) -> None:
     assert long_ago["empty_reason"] == "FILTERED_OUT"
 
 
+def test_find_says_when_nothing_was_reranked(cli: Cli, data: str) -> None:
+    wished = cli("find", "battery", "--rerank", "prefer", "--data", data, "--json").json
+    assert [warning["reason"] for warning in wished["warnings"]] == ["RERANK_SKIPPED"]
+    assert cli("find", "battery", "--rerank", "off", "--data", data, "--json").json["warnings"] == []
+    required = cli("find", "battery", "--rerank", "require", "--data", data)
+    assert required.code != 0
+    assert "none is configured" in required.err
+    contradiction = cli("find", "battery", "--rerank", "require", "--mode", "quick", "--data", data)
+    assert (contradiction.code, "--rerank" in contradiction.err) == (2, True)
+
+
 def test_find_tells_everything_that_is_wrong(cli: Cli, data: str) -> None:
     wrong = ("--limit", "-3", "--level", "L9", "--tag", "x", "--since", "soon", "--threshold", "nan", "--target", "x:")
     result = cli("find", "", *wrong, "--data", data)

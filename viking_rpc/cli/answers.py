@@ -154,6 +154,7 @@ def _stages(stats: RetrieveStats) -> tuple[tuple[str, float], ...]:
         ("embedding", stats.embed_us),
         (f"global search ({stats.seed_path or 'none'})", stats.seed_us),
         ("descent", stats.descent_us),
+        (f"reranking {stats.n_reranked:,} texts", stats.rerank_us),
         ("in all", stats.total_us),
     )
 

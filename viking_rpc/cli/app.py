@@ -34,6 +34,14 @@ class ModeName(StrEnum):
     THINKING = "thinking"
 
 
+class RerankName(StrEnum):
+    """Whether to rerank, as it is typed."""
+
+    OFF = "off"
+    PREFER = "prefer"
+    REQUIRE = "require"
+
+
 class ProfileName(StrEnum):
     """A profile as it is typed."""
 
@@ -140,6 +148,10 @@ def find(
     threshold: Annotated[
         float | None, typer.Option("--threshold", help="Cut matches whose relevance is not above.")
     ] = None,
+    rerank: Annotated[
+        RerankName | None,
+        typer.Option("--rerank", help="Ask the reranker: never, where one is configured, or else fail."),
+    ] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show the descent and the time at each level.")] = False,
     data: Data = None,
     server: Server = None,
@@ -161,6 +173,7 @@ def find(
         since=since,
         until=until,
         threshold=threshold,
+        rerank=None if rerank is None else rerank.value,
         has_trace=trace,
     )
     find_contexts(wanted, data=data, server=server, config=config, as_json=as_json)

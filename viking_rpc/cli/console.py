@@ -40,6 +40,7 @@ _FLAGS: Final = {
     "filter.updated_since": "--since",
     "filter.levels": "--level",
     "options.score_threshold": "--threshold",
+    "options.rerank_mode": "--rerank",
     "limit": "--limit",
     "parent_uri": "URI",
     "uri": "URI",

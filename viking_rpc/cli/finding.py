@@ -13,7 +13,17 @@ from viking_rpc.cli.console import out, print_json
 from viking_rpc.cli.session import open_client
 from viking_rpc.domain.context import ContextType
 from viking_rpc.domain.identity import LOCAL
-from viking_rpc.domain.query import Filter, Mode, Profile, Query, RetrieveOptions, RetrieveRequest, Scope, TraceLevel
+from viking_rpc.domain.query import (
+    Filter,
+    Mode,
+    Profile,
+    Query,
+    RerankMode,
+    RetrieveOptions,
+    RetrieveRequest,
+    Scope,
+    TraceLevel,
+)
 from viking_rpc.domain.times import parse_tags, parse_time_range
 from viking_rpc.errors import InvalidArgumentError, PermissionDeniedError, Violation
 
@@ -36,6 +46,7 @@ class Wanted:
     since: str | None = None
     until: str | None = None
     threshold: float | None = None
+    rerank: str | None = None
     has_trace: bool = False
 
 
@@ -89,7 +100,11 @@ def make_request(wanted: Wanted, now_us: int) -> RetrieveRequest:
         ),
         limit=wanted.limit,
         mode=Mode[wanted.mode.upper()],
-        options=RetrieveOptions(profile=Profile[wanted.profile.upper()], score_threshold=wanted.threshold),
+        options=RetrieveOptions(
+            profile=Profile[wanted.profile.upper()],
+            score_threshold=wanted.threshold,
+            rerank_mode=None if wanted.rerank is None else RerankMode[wanted.rerank.upper()],
+        ),
         trace_level=TraceLevel.STEPS if wanted.has_trace else TraceLevel.STATS,
     )
     _check(request, now_us, found)
