@@ -110,17 +110,17 @@ class ServerInfo:
 def read_result(message: retrieval_service_pb2.RetrieveResponse) -> RetrieveResult:
     """Read an answer."""
     return RetrieveResult(
-        matches=tuple(_read_match(match) for match in message.matches),
+        matches=tuple(read_match(match) for match in message.matches),
         revision=message.revision,
-        mode=_read_enum(Mode, message.mode, Mode.THINKING),
+        mode=read_enum(Mode, message.mode, Mode.THINKING),
         searched_roots=tuple(message.searched_roots),
-        stats=_read_stats(message.stats),
+        stats=read_stats(message.stats),
         steps=tuple(read_step(step) for step in message.steps),
-        warnings=tuple(map(_read_warning, message.warnings)),
-        empty_reason=_read_enum(EmptyReason, message.empty_reason, EmptyReason.NONE),
+        warnings=tuple(map(read_warning, message.warnings)),
+        empty_reason=read_enum(EmptyReason, message.empty_reason, EmptyReason.NONE),
         total_matched=message.total_matched,
-        best_below_threshold=_optional(message, "best_below_threshold"),
-        threshold_space=_read_enum(ThresholdSpace, message.threshold_space, None),
+        best_below_threshold=optional(message, "best_below_threshold"),
+        threshold_space=read_enum(ThresholdSpace, message.threshold_space, None),
     )
 
 
@@ -130,14 +130,14 @@ def read_step(message: retrieval_service_pb2.TraceStep) -> TraceStep:
         index=message.index,
         round=message.round,
         uri=message.uri,
-        score=_optional(message, "score"),
+        score=optional(message, "score"),
         depth=message.depth,
         n_scored=message.children_scored,
         n_kept=message.children_kept,
         n_queued=message.children_queued,
-        duration_us=_read_duration_us(message.duration),
+        duration_us=read_duration_us(message.duration),
         child_scores=tuple(
-            ChildScore(c.uri, _read_level(c.level), c.own, c.relevance, c.kept) for c in message.child_scores
+            ChildScore(c.uri, read_level(c.level), c.own, c.relevance, c.kept) for c in message.child_scores
         ),
     )
 
@@ -146,8 +146,8 @@ def read_context(message: context_pb2.Context) -> Context:
     """Read a context."""
     return Context(
         uri=message.uri,
-        kind=_read_enum(Kind, message.kind, Kind.FILE),
-        type=_read_enum(ContextType, message.type, ContextType.RESOURCE),
+        kind=read_enum(Kind, message.kind, Kind.FILE),
+        type=read_enum(ContextType, message.type, ContextType.RESOURCE),
         title=message.title,
         abstract=message.abstract,
         overview=message.overview,
@@ -200,15 +200,15 @@ def read_info(message: admin_service_pb2.GetStoreInfoResponse) -> ServerInfo:
         database_bytes=message.database_bytes,
         start_us=_read_time_us(message.start_time),
         settings=dict(message.settings),
-        warnings=tuple(map(_read_warning, message.warnings)),
+        warnings=tuple(map(read_warning, message.warnings)),
         planner=message.planner,
     )
 
 
 def read_plan_result(message: retrieval_service_pb2.PlanResponse) -> PlanResult:
     """Read a plan and how it came about."""
-    status = _read_enum(PlanStatus, message.status, PlanStatus.PLANNED)
-    return PlanResult(read_plan(message.plan), status, tuple(map(_read_warning, message.warnings)))
+    status = read_enum(PlanStatus, message.status, PlanStatus.PLANNED)
+    return PlanResult(read_plan(message.plan), status, tuple(map(read_warning, message.warnings)))
 
 
 def read_plan(message: retrieval_service_pb2.QueryPlan) -> QueryPlan:
@@ -217,7 +217,7 @@ def read_plan(message: retrieval_service_pb2.QueryPlan) -> QueryPlan:
         queries=tuple(
             TypedQuery(
                 query=query.query,
-                type=_read_enum(ContextType, query.type, None),
+                type=read_enum(ContextType, query.type, None),
                 intent=query.intent,
                 priority=query.priority or DEFAULT_PRIORITY,
                 target_uris=tuple(query.target_uris),
@@ -229,64 +229,72 @@ def read_plan(message: retrieval_service_pb2.QueryPlan) -> QueryPlan:
     )
 
 
-def _read_match(message: retrieval_service_pb2.Match) -> Match:
-    parts = message.parts
+def read_match(message: retrieval_service_pb2.Match) -> Match:
+    """Read a match."""
     return Match(
         context=read_context(message.context),
         display_uri=message.display_uri,
-        level=_read_level(message.level),
+        level=read_level(message.level),
         score=message.score,
-        parts=ScoreParts(
-            own=parts.own,
-            relevance=parts.relevance,
-            dense=_optional(parts, "dense"),
-            lexical=_optional(parts, "lexical"),
-            parent=_optional(parts, "parent"),
-            rerank=_optional(parts, "rerank"),
-            hotness=_optional(parts, "hotness"),
-        ),
+        parts=read_parts(message.parts),
         ancestors=tuple(map(read_context, message.ancestors)),
         step_index=message.step_index if message.HasField("step_index") else None,
     )
 
 
-def _read_stats(message: retrieval_service_pb2.RetrieveStats) -> RetrieveStats:
+def read_parts(parts: retrieval_service_pb2.ScoreParts) -> ScoreParts:
+    """Read where a score comes from."""
+    return ScoreParts(
+        own=parts.own,
+        relevance=parts.relevance,
+        dense=optional(parts, "dense"),
+        lexical=optional(parts, "lexical"),
+        parent=optional(parts, "parent"),
+        rerank=optional(parts, "rerank"),
+        hotness=optional(parts, "hotness"),
+    )
+
+
+def read_stats(message: retrieval_service_pb2.RetrieveStats) -> RetrieveStats:
+    """Read what a retrieval cost."""
     return RetrieveStats(
-        stop_reason=_read_enum(StopReason, message.stop_reason, None),
+        stop_reason=read_enum(StopReason, message.stop_reason, None),
         n_rounds=message.rounds,
         n_expanded=message.directories_expanded,
         rows_scored=message.rows_scored,
         rows_filtered=message.rows_filtered,
         seed_path=message.seed_path,
-        embed_us=_read_duration_us(message.embed_duration),
-        seed_us=_read_duration_us(message.seed_duration),
-        descent_us=_read_duration_us(message.descent_duration),
-        total_us=_read_duration_us(message.total_duration),
+        embed_us=read_duration_us(message.embed_duration),
+        seed_us=read_duration_us(message.seed_duration),
+        descent_us=read_duration_us(message.descent_duration),
+        total_us=read_duration_us(message.total_duration),
         n_rerank_calls=message.rerank_calls,
         n_reranked=message.rerank_documents,
-        rerank_us=_read_duration_us(message.rerank_duration),
+        rerank_us=read_duration_us(message.rerank_duration),
         levels=tuple(
             LevelStats(
                 level.depth,
                 level.directories_expanded,
                 level.rows_scored,
                 level.rows_kept,
-                _read_duration_us(level.duration),
+                read_duration_us(level.duration),
             )
             for level in message.levels
         ),
     )
 
 
-def _read_warning(message: Any) -> AnswerWarning:
+def read_warning(message: Any) -> AnswerWarning:
+    """Read a warning."""
     return AnswerWarning(message.reason, message.message)
 
 
-def _optional(message: Message, name: str) -> float | None:
+def optional(message: Message, name: str) -> float | None:
+    """Return a field's value, None where it is not set."""
     return getattr(message, name) if message.HasField(name) else None
 
 
-def _read_enum(enum: type[E], number: int, default: D) -> E | D:
+def read_enum(enum: type[E], number: int, default: D) -> E | D:
     """Return the value of a number, the default for one that is not known here."""
     try:
         return enum(number)
@@ -294,13 +302,15 @@ def _read_enum(enum: type[E], number: int, default: D) -> E | D:
         return default
 
 
-def _read_level(number: int) -> Level:
-    return _read_enum(Level, number - 1, Level.DETAIL)
+def read_level(number: int) -> Level:
+    """Return the level of a number of the contract."""
+    return read_enum(Level, number - 1, Level.DETAIL)
 
 
 def _read_time_us(message: Timestamp) -> int:
     return message.seconds * 1_000_000 + message.nanos // 1000
 
 
-def _read_duration_us(message: Duration) -> float:
+def read_duration_us(message: Duration) -> float:
+    """Return a duration in microseconds."""
     return message.seconds * 1e6 + message.nanos / 1e3

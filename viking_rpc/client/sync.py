@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 import grpc
 
-from viking_rpc.client import answers, requests
+from viking_rpc.client import answers, requests, searches
 from viking_rpc.client.channel import DEFAULT_ADDRESS, call_metadata, channel_options
 from viking_rpc.client.errors import to_error
 from viking_rpc.client.importing import ImportMessages
+from viking_rpc.domain.assembly import DEFAULT_TOKENS, AssembleRequest
 from viking_rpc.domain.plan import PlanRequest
 from viking_rpc.domain.query import View
+from viking_rpc.domain.search import SearchRequest
 from viking_rpc.pb.v1 import (
     admin_service_pb2,
     admin_service_pb2_grpc,
@@ -28,9 +30,12 @@ if TYPE_CHECKING:
 
     from viking_rpc.client.channel import Metadata
     from viking_rpc.client.importing import Batches
+    from viking_rpc.domain.assembly import AssembledContext
     from viking_rpc.domain.context import Context, ContextWrite
-    from viking_rpc.domain.plan import PlanResult
+    from viking_rpc.domain.explain import Explanation
+    from viking_rpc.domain.plan import PlanResult, QueryPlan
     from viking_rpc.domain.query import Filter, Query, RetrieveRequest
+    from viking_rpc.domain.search import SearchResult
     from viking_rpc.domain.trace import RetrieveResult, TraceStep
 
 
@@ -93,6 +98,56 @@ class Client:
         """
         message = requests.retrieve_message(requests.as_request(query, **how))
         return answers.read_result(self._call(self._retrieval.Retrieve, message, timeout_s))
+
+    def search(
+        self,
+        task: str | PlanRequest | QueryPlan | SearchRequest,
+        *,
+        timeout_s: float | None = None,
+        **how: Any,
+    ) -> SearchResult:
+        """Plan, find by each query of the plan, and merge.
+
+        Args:
+            task: a text; a PlanRequest with the conversation; an edited QueryPlan; or a whole SearchRequest.
+            timeout_s: deadline of the call.
+            how: other fields of a SearchRequest: scope, filter, limit, view, mode, options, trace_level, min_revision
+                and merge.
+        """
+        message = searches.search_message(searches.as_search(task, **how))
+        return searches.read_search_result(self._call(self._retrieval.Search, message, timeout_s))
+
+    def explain(
+        self,
+        query: str | NDArray[np.float32] | Query | RetrieveRequest,
+        uri: str,
+        *,
+        timeout_s: float | None = None,
+        **how: Any,
+    ) -> Explanation:
+        """Tell why a context is, or is not, among the matches. Arguments as for `retrieve`, and the context's URI."""
+        message = searches.explain_message(requests.as_request(query, **how), uri)
+        return searches.read_explanation(self._call(self._retrieval.Explain, message, timeout_s))
+
+    def assemble(
+        self,
+        query: str | RetrieveRequest | SearchRequest,
+        *,
+        max_tokens: int = DEFAULT_TOKENS,
+        exclude_uris: Iterable[str] = (),
+        timeout_s: float | None = None,
+    ) -> AssembledContext:
+        """Return one text for a prompt.
+
+        Args:
+            query: a text to find by; or a whole request, to find or to search by.
+            max_tokens: the most that the text may count, as estimated.
+            exclude_uris: what was shown before.
+            timeout_s: deadline of the call.
+        """
+        source = query if isinstance(query, SearchRequest) else requests.as_request(query)
+        message = searches.assemble_message(AssembleRequest(source, max_tokens, tuple(exclude_uris)))
+        return searches.read_assembled(self._call(self._retrieval.AssembleContext, message, timeout_s))
 
     def watch(
         self,
