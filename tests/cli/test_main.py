@@ -21,7 +21,28 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Cli
 
 VIKING = [sys.executable, "-m", "viking_rpc.cli.main"]
-COMMANDS = ("import", "serve", "find", "ls", "tree", "read", "rm", "info", "warmup", "demo", "eval")
+COMMANDS = (
+    "import",
+    "serve",
+    "find",
+    "plan",
+    "ls",
+    "tree",
+    "read",
+    "rm",
+    "mv",
+    "touch",
+    "info",
+    "doctor",
+    "backup",
+    "export",
+    "warmup",
+    "demo",
+    "eval",
+    "search",
+    "explain",
+    "context",
+)
 
 
 def test_help_names_every_command(cli: Cli) -> None:

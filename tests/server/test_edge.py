@@ -31,8 +31,6 @@ INFO = admin_service_pb2.GetStoreInfoRequest()
 @pytest.mark.parametrize(
     ("service", "method", "request_class"),
     [
-        ("retrieval", "Search", pb.SearchRequest),
-        ("retrieval", "Explain", pb.ExplainRequest),
         ("admin", "GetRetrievalStats", admin_service_pb2.GetRetrievalStatsRequest),
         ("admin", "CreateCheckpoint", admin_service_pb2.CreateCheckpointRequest),
     ],

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _MAX_ABSTRACT_CHARS: Final = 240
 _PART_NAMES: Final = ("dense", "lexical", "parent", "rerank", "hotness")
-_WHY_EMPTY: Final = {
+WHY_EMPTY: Final = {
     EmptyReason.NO_CONTEXTS: "there is nothing to search: the store or the target is empty",
     EmptyReason.FILTERED_OUT: "what was found has another type or level, or does not pass the filter",
     EmptyReason.BELOW_THRESHOLD: "everything lies below the threshold",
@@ -161,7 +161,7 @@ def _stages(stats: RetrieveStats) -> tuple[tuple[str, float], ...]:
 
 def _why_empty(result: RetrieveResult) -> Text:
     text = Text.assemble(
-        ("no matches: ", "bold"), _WHY_EMPTY[result.empty_reason], (f" ({result.empty_reason.name})", "dim")
+        ("no matches: ", "bold"), WHY_EMPTY[result.empty_reason], (f" ({result.empty_reason.name})", "dim")
     )
     if result.best_below_threshold is not None:
         text.append(f"; the best has {result.best_below_threshold:.3f}")

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from viking_rpc.cli.options import Config, Data, Json, Server, UriArgument
+from viking_rpc.cli import tasks
+from viking_rpc.cli.options import Config, Data, Json, ModeName, ProfileName, Server, TypeName, UriArgument
 
 app = typer.Typer(
     name="viking",
@@ -19,35 +20,12 @@ app = typer.Typer(
 _state = {"traceback": False}
 
 
-class TypeName(StrEnum):
-    """A context type as it is typed."""
-
-    RESOURCE = "resource"
-    MEMORY = "memory"
-    SKILL = "skill"
-
-
-class ModeName(StrEnum):
-    """A mode as it is typed."""
-
-    QUICK = "quick"
-    THINKING = "thinking"
-
-
 class RerankName(StrEnum):
     """Whether to rerank, as it is typed."""
 
     OFF = "off"
     PREFER = "prefer"
     REQUIRE = "require"
-
-
-class ProfileName(StrEnum):
-    """A profile as it is typed."""
-
-    BALANCED = "balanced"
-    CLASSIC = "classic"
-    EXHAUSTIVE = "exhaustive"
 
 
 def wants_traceback() -> bool:
@@ -401,3 +379,8 @@ def eval_(
     from viking_rpc.cli.evaluating import evaluate_set
 
     evaluate_set(folder, data=data, config=config, as_json=as_json)
+
+
+app.command("search")(tasks.search)
+app.command("explain")(tasks.explain)
+app.command("context")(tasks.context)

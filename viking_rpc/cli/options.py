@@ -1,9 +1,34 @@
 """The options that several commands have."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+class TypeName(StrEnum):
+    """A context type as it is typed."""
+
+    RESOURCE = "resource"
+    MEMORY = "memory"
+    SKILL = "skill"
+
+
+class ModeName(StrEnum):
+    """A mode as it is typed."""
+
+    QUICK = "quick"
+    THINKING = "thinking"
+
+
+class ProfileName(StrEnum):
+    """A profile as it is typed."""
+
+    BALANCED = "balanced"
+    CLASSIC = "classic"
+    EXHAUSTIVE = "exhaustive"
+
 
 Data = Annotated[
     Path | None,
