@@ -172,53 +172,9 @@ def test_chinese_parts() -> None:
     assert texts == ["\u5bfc\u51fa\u8054\u7cfb\u4eba", "\u5bfc\u5165\u5230CRM\u7cfb\u7edf"]
 
 
-WORDS = st.lists(
-    st.sampled_from(
-        [
-            "it",
-            "that",
-            "this",
-            "one",
-            "the",
-            "a",
-            "my",
-            "rotate",
-            "deploy",
-            "keys",
-            "and",
-            "then",
-            ",",
-            ";",
-            ".",
-            "?",
-            "!",
-            "what",
-            "how",
-            "do",
-            "I",
-            "you",
-            "thanks",
-            "hello",
-            "'x'",
-            '"q',
-            'r"',
-            "`c",
-            "d`",
-            "E-42",
-            "它",
-            "把",
-            "部署",
-            "什么",
-            "我的",
-            "，",
-            "然后",
-            "。",
-            "’s",
-            "😀",
-        ]
-    ),
-    max_size=14,
-).map(" ".join)
+ENGLISH = "it that this one the a my rotate deploy keys and then , ; . ? ! what how do I you thanks hello 'x' \"q r\" `c d` E-42"
+CHINESE = "\u5b83 \u628a \u90e8\u7f72 \u4ec0\u4e48 \u6211\u7684 \uff0c \u7136\u540e \u3002 \u2019s \U0001f600"
+WORDS = st.lists(st.sampled_from(f"{ENGLISH} {CHINESE}".split()), max_size=14).map(" ".join)
 
 
 @given(

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import grpc
-import pytest
 
 from tests.adapters import stub
 from tests.adapters.stub import KEY
@@ -24,6 +23,8 @@ from viking_rpc.pb.v1.context_pb2 import Context, Scope
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
+
+    import pytest
 
 
 class KeepingPlanner:
