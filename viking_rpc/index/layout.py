@@ -55,14 +55,15 @@ def build_snapshot(
     row_lo, row_order = _row_order(gathered, order)
     level = np.frombuffer(gathered.level, np.uint8)[row_order]
     vocabulary, lists, digest = _lay_terms(gathered, row_order, level, row_lo, parent, depth)
-    vectors = gathered.take_vectors(row_order)
+    vectors = Growing(gathered.take_vectors(row_order), len(level))
+    buffers = RowBuffers.of(vectors, lists.term_id, lists.weight)
+    lists = replace(lists, term_id=buffers.term_id.view(), weight=buffers.term_weight.view())
     no_fresh = frozen(np.full(n, -1, np.int32))
     key = columns["key"]
     key_order = np.argsort(key).astype(np.int32)
     by_uri = _uri_order(texts["names"], parent)
     tie = np.empty(n, np.int64)
     tie[by_uri] = np.arange(1, n + 1, dtype=np.int64) * TIE_STEP
-    buffers = RowBuffers.of(Growing(vectors, len(level)), lists.term_id, lists.weight)
     tree = Tree(
         parent=frozen(parent),
         child_lo=frozen(child_lo),
@@ -92,8 +93,8 @@ def build_snapshot(
             node=frozen(np.repeat(np.arange(n, dtype=np.int32), np.diff(row_lo))),
             term_lo=frozen(lists.offset[:-1]),
             term_hi=frozen(lists.offset[1:]),
-            term_id=buffers.term_id.view(),
-            term_weight=buffers.term_weight.view(),
+            term_id=lists.term_id,
+            term_weight=lists.weight,
         ),
         postings=build_postings(lists, len(vocabulary)),
         base_row=frozen(row_lo),
@@ -160,6 +161,7 @@ def _lay_terms(
     del gathered.terms, gathered.counts
     digest = digest_terms(terms)
     vocabulary, counts = build_vocabulary(terms, level)
+    del terms, hashes
     counts = add_subtrees(counts, level, row_lo, parent, depth)
     vocabulary = replace(vocabulary, mean_length=mean_lengths(counts, level))
     return vocabulary, weigh(counts, level, vocabulary.mean_length), digest

@@ -23,6 +23,9 @@ K1 = 2.0
 B = 0.75
 #: Mean length of rows at L0, L1 and L2 while an account has none: the middle of several real corpora.
 _USUAL_LENGTH = (32.0, 128.0, 128.0)
+#: Entries that are worked on together where all at once would take much memory, and in how many parts at most.
+_ENTRIES_AT_ONCE = 1 << 18
+_SORTED_PARTS = 24
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -61,7 +64,7 @@ class RowCounts:
 
     def length(self) -> NDArray[np.float64]:
         """Return float64[n_rows], the sum of each row's counts."""
-        return _sum_slices(self.count.astype(np.float64), self.offset)
+        return _sum_slices(self.count, self.offset, np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,8 +91,11 @@ def build_vocabulary(terms: TermRuns, level: NDArray[np.uint8]) -> tuple[Vocabul
     Returns:
         The vocabulary, its mean lengths those of the rows' own terms; and the counts of all rows by its ids.
     """
-    hashes, term_id = np.unique(terms.hashes, return_inverse=True)
-    counts = RowCounts(terms.offset, term_id.astype(np.int32).reshape(-1), terms.count)
+    hashes = np.unique(terms.hashes)
+    term_id = np.empty(len(terms.hashes), np.int32)
+    for lo in range(0, len(term_id), _ENTRIES_AT_ONCE):  # `return_inverse` would take three times what results
+        term_id[lo : lo + _ENTRIES_AT_ONCE] = np.searchsorted(hashes, terms.hashes[lo : lo + _ENTRIES_AT_ONCE])
+    counts = RowCounts(terms.offset, term_id, terms.count)
     has_terms = np.diff(terms.offset) > 0
     is_told = has_terms & (level == Level.DETAIL)
     if not is_told.any():
@@ -124,19 +130,39 @@ def weigh(counts: RowCounts, level: NDArray[np.uint8], mean_length: NDArray[np.f
         mean_length: float32[3], > 0, by level.
     """
     norm = (K1 * (1 - B + B * counts.length() / mean_length[level])).astype(np.float32)
-    weight = counts.count / (counts.count + np.repeat(norm, np.diff(counts.offset)))
+    weight = np.repeat(norm, np.diff(counts.offset))
+    weight += counts.count
+    np.divide(counts.count, weight, out=weight)
+    if _is_ascending(counts):
+        return TermLists(counts.offset, counts.term_id, weight)
     # ids ascend with hashes for base terms only, so rows with fresh terms need a sort
-    order = np.argsort(_row_major(counts.row(), counts.term_id), kind="stable")  # linear where they ascend already
-    return TermLists(counts.offset, counts.term_id[order], weight[order].astype(np.float32))
+    order = np.argsort(_row_major(counts.row(), counts.term_id), kind="stable")
+    return TermLists(counts.offset, counts.term_id[order], weight[order])
 
 
 def build_postings(lists: TermLists, n_terms: int) -> Postings:
-    """Invert term lists: per term its rows, greatest weight first, then by row."""
-    row = np.repeat(np.arange(len(lists.offset) - 1, dtype=np.int32), np.diff(lists.offset))
-    order = np.lexsort((row, -lists.weight, lists.term_id))
+    """Invert term lists: per term its rows, greatest weight first, then by row.
+
+    Naive form: `np.lexsort((row, -weight, term_id))`, which takes twice the memory of what results. Here some terms at
+    a time are sorted.
+    """
+    n = len(lists.term_id)
     lo = np.zeros(n_terms + 1, np.int64)
-    np.cumsum(np.bincount(lists.term_id, minlength=n_terms), out=lo[1:])
-    return Postings(frozen(lo), frozen(row[order]), frozen(lists.weight[order]))
+    for first in range(0, n, _ENTRIES_AT_ONCE):
+        lo[1:] += np.bincount(lists.term_id[first : first + _ENTRIES_AT_ONCE], minlength=n_terms)
+    np.cumsum(lo, out=lo)
+    row_of_entry = np.repeat(np.arange(len(lists.offset) - 1, dtype=np.int32), np.diff(lists.offset))
+    row, weight = np.empty(n, np.int32), np.empty(n, np.float32)
+    term = 0
+    while term < n_terms:
+        share = max(n // _SORTED_PARTS, _ENTRIES_AT_ONCE)
+        end = max(int(np.searchsorted(lo, lo[term] + share, "right")) - 1, term + 1)
+        chosen = np.flatnonzero((lists.term_id >= term) & (lists.term_id < end))  # in the order of rows
+        order = chosen[np.lexsort((-lists.weight[chosen], lists.term_id[chosen]))]  # it is stable
+        row[lo[term] : lo[end]] = row_of_entry[order]
+        weight[lo[term] : lo[end]] = lists.weight[order]
+        term = end
+    return Postings(frozen(lo), frozen(row), frozen(weight))
 
 
 def digest_terms(terms: TermRuns) -> NDArray[np.uint64]:
@@ -160,10 +186,18 @@ def _row_major(row: NDArray[np.int32], term_id: NDArray[np.int32]) -> NDArray[np
     return (row.astype(np.int64) << 32) | term_id
 
 
-def _sum_slices(values: NDArray[Any], offset: NDArray[np.int64]) -> NDArray[Any]:
+def _is_ascending(counts: RowCounts) -> bool:
+    """Return whether the term ids ascend in each row."""
+    is_above = counts.term_id[1:] > counts.term_id[:-1]
+    first = counts.offset[1:-1]
+    is_above[first[(first > 0) & (first < len(counts.term_id))] - 1] = True
+    return bool(is_above.all())
+
+
+def _sum_slices(values: NDArray[Any], offset: NDArray[np.int64], dtype: Any = None) -> NDArray[Any]:
     """Return the sum of each slice `values[offset[i]:offset[i + 1]]`; 0 for an empty one."""
-    sums = np.zeros(len(offset) - 1, values.dtype)
+    sums = np.zeros(len(offset) - 1, dtype or values.dtype)
     is_filled = offset[1:] > offset[:-1]
     if is_filled.any():
-        sums[is_filled] = np.add.reduceat(values, offset[:-1][is_filled])
+        sums[is_filled] = np.add.reduceat(values, offset[:-1][is_filled], dtype=sums.dtype)
     return sums

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from viking_rpc.domain.context import Level
+from viking_rpc.index.gathering import positions
 from viking_rpc.index.lexicon import RowCounts
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-#: Entries that are sorted together; siblings are not divided, so one huge directory takes more.
-_MAX_ENTRIES = 1 << 22
+#: Entries that are sorted together; siblings are not divided, but many of them are not sorted either.
+_MAX_ENTRIES = 1 << 20
 _TERM_BITS = 32
 _TERM_MASK = (1 << _TERM_BITS) - 1
 
@@ -46,11 +47,11 @@ def add_subtrees(
         The counts of all rows, terms ascending in the rows that were added to.
     """
     key, count = _below(counts, level, row_lo, parent, depth)
-    node = key >> _TERM_BITS
-    has_rows = row_lo[node + 1] > row_lo[node]
-    key, count, node = key[has_rows], count[has_rows], node[has_rows]
-    row = row_lo[node + 1].astype(np.int64) - 1
-    return _merge(counts, (row << _TERM_BITS) | (key & _TERM_MASK), np.sqrt(count))
+    first = np.searchsorted(key, np.arange(len(row_lo), dtype=np.int64) << _TERM_BITS)  # of each node
+    size = np.diff(first)
+    nodes = np.flatnonzero((size > 0) & (np.diff(row_lo) > 0))
+    targets = row_lo[nodes + 1].astype(np.int64) - 1
+    return _merge(counts, targets, (first[nodes], size[nodes]), key, count)
 
 
 def _below(
@@ -85,12 +86,9 @@ def _below(
 
 def _families(parent: NDArray[np.int32], size: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     """Yield half-open ranges of the nodes of one depth, siblings together, of about `_MAX_ENTRIES` entries each."""
-    ends = np.flatnonzero(np.diff(parent, append=-1)) + 1
-    share = np.cumsum(size)[ends - 1] // _MAX_ENTRIES
-    lo = 0
-    for end in ends[np.flatnonzero(np.diff(share, append=-1))]:
-        yield lo, int(end)
-        lo = int(end)
+    ends = np.concatenate([[0], np.flatnonzero(np.diff(parent, append=-1)) + 1])
+    for lo, hi in _shares(np.diff(np.cumsum(np.append(0, size))[ends])):
+        yield int(ends[lo]), int(ends[hi])
 
 
 def _to_parents(
@@ -105,6 +103,8 @@ def _to_parents(
     """Sum up, for the parents of a range of nodes, the nodes' own terms and what is known to lie below the nodes."""
     first, last = int(row_lo[nodes[0]]), int(row_lo[nodes[1]])
     lo, hi = int(counts.offset[first]), int(counts.offset[last])
+    if parent[nodes[0]] == parent[nodes[1] - 1] and hi - lo + len(key) > _MAX_ENTRIES:
+        return _to_one_parent(counts, is_told, (first, last), int(parent[nodes[0]]), key, count)
     n_rows = np.diff(row_lo[nodes[0] : nodes[1] + 1])
     parent_of_row = np.repeat(parent[nodes[0] : nodes[1]], n_rows)
     n_terms = np.diff(counts.offset[first : last + 1])
@@ -112,6 +112,29 @@ def _to_parents(
     above = np.concatenate([np.repeat(parent_of_row, n_terms)[own], parent[key >> _TERM_BITS]]).astype(np.int64)
     term = np.concatenate([counts.term_id[lo:hi][own].astype(np.int64), key & _TERM_MASK])
     return _add_up((above << _TERM_BITS) | term, np.concatenate([counts.count[lo:hi][own], count]))
+
+
+def _to_one_parent(
+    counts: RowCounts,
+    is_told: NDArray[np.bool_],
+    rows: tuple[int, int],
+    parent: int,
+    key: NDArray[np.int64],
+    count: NDArray[np.float32],
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Do the same for siblings that are many: a sum for each term there is takes less than sorting them all."""
+    lo, hi = int(counts.offset[rows[0]]), int(counts.offset[rows[1]])
+    own = np.repeat(is_told[rows[0] : rows[1]], np.diff(counts.offset[rows[0] : rows[1] + 1]))
+    total = np.zeros(int(counts.term_id.max(initial=-1)) + 1)
+    for at in range(0, hi - lo, _MAX_ENTRIES):
+        told = own[at : at + _MAX_ENTRIES]
+        part = slice(lo + at, min(lo + at + _MAX_ENTRIES, hi))
+        total += np.bincount(counts.term_id[part][told], counts.count[part][told], len(total))
+    for at in range(0, len(key), _MAX_ENTRIES):
+        part = slice(at, at + _MAX_ENTRIES)
+        total += np.bincount(key[part] & _TERM_MASK, count[part], len(total))
+    term = np.flatnonzero(total)
+    return (parent << _TERM_BITS) | term, total[term].astype(np.float32)
 
 
 def _add_up(key: NDArray[np.int64], count: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
@@ -124,19 +147,50 @@ def _add_up(key: NDArray[np.int64], count: NDArray[np.float32]) -> tuple[NDArray
     return key[first], np.add.reduceat(count[order], first)
 
 
-def _merge(counts: RowCounts, key: NDArray[np.int64], count: NDArray[np.float32]) -> RowCounts:
-    """Add entries with keys (row, term); the rows without any are copied as they are."""
+def _merge(
+    counts: RowCounts,
+    targets: NDArray[np.int64],
+    runs: tuple[NDArray[np.int64], NDArray[np.int64]],
+    key: NDArray[np.int64],
+    count: NDArray[np.float32],
+) -> RowCounts:
+    """Add to some rows the roots of counts, terms ascending then; the other rows are copied as they are.
+
+    Args:
+        counts: of all rows.
+        targets: int64[n], rows, ascending.
+        runs: int64[n] each, where a target's entries begin, and how many there are.
+        key, count: the entries, a term in the lower half of each key.
+    """
     n_terms = np.diff(counts.offset)
     is_target = np.zeros(len(n_terms), bool)
-    is_target[key >> _TERM_BITS] = True
-    is_old = np.repeat(is_target, n_terms)
-    old_key = (counts.row()[is_old].astype(np.int64) << _TERM_BITS) | counts.term_id[is_old]
-    key, count = _add_up(np.concatenate([old_key, key]), np.concatenate([counts.count[is_old], count]))
-    n_terms = np.where(is_target, np.bincount(key >> _TERM_BITS, minlength=len(n_terms)), n_terms)
+    is_target[targets] = True
+    first, size = runs
+    merged: list[tuple[NDArray[np.int32], NDArray[np.float32]]] = []
+    for lo, hi in _shares(size + n_terms[targets]):
+        rows = targets[lo:hi]
+        own, below = positions(counts.offset[rows], n_terms[rows]), positions(first[lo:hi], size[lo:hi])
+        row = np.concatenate([np.repeat(rows, n_terms[rows]), np.repeat(rows, size[lo:hi])])
+        added = _add_up(
+            (row << _TERM_BITS) | np.concatenate([counts.term_id[own], key[below] & _TERM_MASK]),
+            np.concatenate([counts.count[own], np.sqrt(count[below])]),
+        )
+        n_terms[rows] = np.bincount(np.searchsorted(rows, added[0] >> _TERM_BITS), minlength=len(rows))
+        merged.append(((added[0] & _TERM_MASK).astype(np.int32), added[1]))
     offset = np.zeros(len(n_terms) + 1, np.int64)
     np.cumsum(n_terms, out=offset[1:])
     term_id, summed = np.empty(offset[-1], np.int32), np.empty(offset[-1], np.float32)
-    is_new = np.repeat(is_target, n_terms)
-    term_id[is_new], summed[is_new] = key & _TERM_MASK, count
-    term_id[~is_new], summed[~is_new] = counts.term_id[~is_old], counts.count[~is_old]
+    is_new, is_old = np.repeat(is_target, n_terms), np.repeat(is_target, np.diff(counts.offset))
+    for out, parts, whole in ((term_id, 0, counts.term_id), (summed, 1, counts.count)):
+        out[is_new] = np.concatenate([part[parts] for part in merged]) if merged else 0
+        out[~is_new] = whole[~is_old]
     return RowCounts(offset, term_id, summed)
+
+
+def _shares(size: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield half-open ranges that are all of them, of about `_MAX_ENTRIES` entries each."""
+    share = np.cumsum(size) // _MAX_ENTRIES
+    lo = 0
+    for end in (np.flatnonzero(np.diff(share, append=-1)) + 1).tolist():
+        yield lo, end
+        lo = end
