@@ -63,6 +63,7 @@ _OPTIONS: dict[str, Any] = {
 
 #: Types of rows that kernels take besides the one in their signatures, see `offer_instead`.
 _alternatives: dict[types.Type, types.Type] = {}
+_others: list[Callable[[], None]] = []
 _compiling_other = threading.Lock()
 #: Of a value in usual rows, float32.
 _USUAL_BYTES = 4
@@ -127,7 +128,7 @@ def kernel(signature: types.Type) -> Callable[[Callable[..., Any]], Callable[...
 
 
 def offer_instead(usual: types.Type, other: types.Type) -> None:
-    """Let kernels that take one type of rows take another one too; they are compiled for it when it first comes."""
+    """Let kernels that take one type of rows take another one too; all are compiled for it when it first comes."""
     _alternatives[usual] = other
 
 
@@ -139,16 +140,21 @@ def _by_rows(function: Callable[..., Any], signature: types.Type, at: int) -> Ca
     usual_entry = _compiled(function, signature)
     other_entry: list[Callable[..., Any]] = []
 
+    def compile_other() -> None:
+        if not other_entry:
+            other_entry.append(_compiled(function, other))
+
     @functools.wraps(function)
     def call(*values: Any) -> Any:
         if values[at].vectors.itemsize == _USUAL_BYTES:
             return usual_entry(*values)
         if not other_entry:
             with _compiling_other:  # two threads may ask at once
-                if not other_entry:
-                    other_entry.append(_compiled(function, other))
+                for compile_one in _others:  # all of them now, rather than some in the middle of a later query
+                    compile_one()
         return other_entry[0](*values)
 
+    _others.append(compile_other)
     return call
 
 
