@@ -5,7 +5,8 @@
 Measures, for each size, with ready 384-d vectors from benchmarks.data:
 
 - `import_s`: from the first batch to the checkpoint on disk, as an import into a data directory that nobody serves does
-  it: batches into the database, one layout, its approximate indexes, one checkpoint; `checkpoint_s` is the last part.
+  it: batches into the database (`write_s`), one layout, its approximate indexes, one checkpoint; `checkpoint_s` is the
+  last part. `import_cpu_s` is the time of the processor: on a machine that does other things too it tells more.
   The tree is made before, in a process of its own, whose memory at its peak above what it had before is
   `import_peak_bytes_per_node`.
 - `start_s`: from the start of a server's process to SERVING, with the checkpoint.
@@ -39,6 +40,7 @@ from benchmarks.servers import running, started
 from viking_rpc.config import load_settings
 from viking_rpc.domain.context import ContextWrite
 from viking_rpc.engine import store_settings
+from viking_rpc.index.layout import build_snapshot
 from viking_rpc.store.operations import Upsert
 from viking_rpc.store.store import Store
 
@@ -80,13 +82,13 @@ def import_tree(folder: Path, n_nodes: int, n_queries: int) -> dict[str, float]:
     np.save(folder / QUERIES_NAME, tree.queries)
     n_contexts = len(tree.records)
     with open_store(folder) as store:
-        begun = time.monotonic()
+        begun, begun_cpu = time.monotonic(), time.process_time()
         fill(store, tree)
         written = time.monotonic()
         del tree
         with _peak_memory() as peak:
             store.lay_out(ACCOUNT)
-        ended = time.monotonic()
+        ended, ended_cpu = time.monotonic(), time.process_time()
         begun_again = time.monotonic()
         store.layouts.save(ACCOUNT, store.snapshot(ACCOUNT))
         checkpoint_s = time.monotonic() - begun_again
@@ -94,6 +96,7 @@ def import_tree(folder: Path, n_nodes: int, n_queries: int) -> dict[str, float]:
     return {
         "nodes": n_contexts,
         "import_s": round(ended - begun, 2),
+        "import_cpu_s": round(ended_cpu - begun_cpu, 2),
         "write_s": round(written - begun, 2),
         "checkpoint_s": round(checkpoint_s, 2),
         "import_peak_bytes_per_node": round(peak[0] / n_contexts),
@@ -178,8 +181,16 @@ def measure_in_process(folders: list[Path], rounds: int) -> list[dict[str, float
     ]
 
 
+def compile_kernels(rows: str) -> None:
+    """Have the kernels in the cache, so that no server that is measured compiles any."""
+    tree = make_tree(100, n_queries=1)
+    snapshot = build_snapshot(tree.records, revision=1, dimensions=DIMENSIONS, rows=rows)
+    retrieve(snapshot, tree.queries[0])
+
+
 def measure(sizes: list[int], n_queries: int, rounds: int, rows: str) -> dict[str, object]:
     """Measure all sizes; what is derived from a size stays until the last one has been measured."""
+    compile_kernels(rows)
     with tempfile.TemporaryDirectory() as name:
         found, folders = [], []
         for n_nodes in sizes:
