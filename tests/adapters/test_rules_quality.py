@@ -77,3 +77,8 @@ def test_the_hand_written_cases_are_many_and_of_all_kinds() -> None:
     assert sum(case["language"] == "zh" for case in cases) >= 50
     assert sum("turns" in case for case in cases) >= 25
     assert sum(case["part"] == "held_out" for case in cases) >= len(cases) // 3
+
+
+def test_tasks_that_sound_like_small_talk_are_not_skipped() -> None:
+    tasks = (DATA / "tasks_like_talk.txt").read_text(encoding="utf-8").splitlines()
+    assert [task for task in tasks if plan_by_rules(PlanRequest(task)).status is PlanStatus.SKIPPED] == []
