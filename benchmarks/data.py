@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from viking_rpc.domain.context import ContextType, Kind, Level, Row
+from viking_rpc.domain.context import ContextType, ContextWrite, Kind, Level, Row
 from viking_rpc.index.records import NodeRecord
+from viking_rpc.store.operations import Upsert
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
 DIMENSIONS = 384
@@ -44,6 +47,16 @@ def make_tree(n_contexts: int, *, n_queries: int = 300, seed: int = 7) -> Synthe
     builder.fill(resources, ContextType.RESOURCE, n_contexts - n_memories)
     builder.fill(memories, ContextType.MEMORY, n_memories)
     return SyntheticTree(builder.records, builder.queries(n_queries))
+
+
+def upserts_of(tree: SyntheticTree) -> Iterator[Upsert]:
+    """Yield the tree as operations of a store, parents first; the scopes are made with what they hold."""
+    uris = {0: "viking:/"}
+    for record in tree.records:
+        uri = uris[record.key] = f"{uris[record.parent_key]}/{record.name}"
+        if uri.count("/") > 2:
+            write = ContextWrite(uri, record.kind, title=record.title, abstract=record.abstract, rows=record.rows)
+            yield Upsert(write)
 
 
 def _unit(vectors: NDArray[np.floating]) -> NDArray[np.float32]:

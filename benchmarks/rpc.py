@@ -16,17 +16,16 @@ import json
 import os
 import tempfile
 import time
+from itertools import islice
 from pathlib import Path
 
 import grpc
 import numpy as np
 
-from benchmarks.data import DIMENSIONS, SyntheticTree, make_tree
+from benchmarks.data import DIMENSIONS, SyntheticTree, make_tree, upserts_of
 from benchmarks.servers import running
-from viking_rpc.domain.context import ContextWrite
 from viking_rpc.pb.v1 import retrieval_service_pb2 as pb
 from viking_rpc.pb.v1 import retrieval_service_pb2_grpc
-from viking_rpc.store.operations import Upsert
 from viking_rpc.store.store import Store
 
 LIMIT = 10
@@ -37,18 +36,9 @@ CONFIG = f'[embedder]\nname = "none"\ndimensions = {DIMENSIONS}\nmodel = "ready"
 def fill_store(folder: Path, tree: SyntheticTree) -> None:
     """Put a synthetic tree into a data directory, as an import does."""
     (folder / "viking.toml").write_text(CONFIG)
-    uris = {0: "viking:/"}
-    batch: list[Upsert] = []
+    operations = upserts_of(tree)
     with Store.open(folder, model="ready", dimensions=DIMENSIONS) as store:
-        for record in tree.records:
-            uri = uris[record.key] = f"{uris[record.parent_key]}/{record.name}"
-            if uri.count("/") > 2:
-                write = ContextWrite(uri, record.kind, title=record.title, abstract=record.abstract, rows=record.rows)
-                batch.append(Upsert(write))
-            if len(batch) >= BATCH:
-                store.database.apply("default", batch, now_us=1_780_000_000_000_000)
-                batch.clear()
-        if batch:
+        while batch := list(islice(operations, BATCH)):
             store.database.apply("default", batch, now_us=1_780_000_000_000_000)
         store.lay_out("default")
 

@@ -20,19 +20,18 @@ import os
 import tempfile
 import time
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from benchmarks.data import DIMENSIONS, make_tree
+from benchmarks.data import DIMENSIONS, make_tree, upserts_of
 from viking_rpc.config import Settings
-from viking_rpc.domain.context import ContextWrite
 from viking_rpc.domain.identity import LOCAL
 from viking_rpc.domain.query import Query, RetrieveRequest
 from viking_rpc.engine import store_settings
 from viking_rpc.retrieve.retriever import Retrieval
-from viking_rpc.store.operations import Upsert
 from viking_rpc.store.store import Store
 
 if TYPE_CHECKING:
@@ -61,17 +60,9 @@ def fill(folder: str, trees: list[tuple[str, SyntheticTree]]) -> None:
     """Write trees into accounts."""
     with open_store(folder) as store:
         for account, tree in trees:
-            uris = {0: "viking:/"}
-            batch: list[Upsert] = []
-            for record in tree.records:
-                uri = uris[record.key] = f"{uris[record.parent_key]}/{record.name}"
-                if uri.count("/") > 2:  # the scopes are made with what they hold
-                    facts = {"title": record.title, "abstract": record.abstract, "rows": record.rows}
-                    batch.append(Upsert(ContextWrite(uri, record.kind, **facts)))
-                if len(batch) >= BATCH:
-                    store.database.apply(account, batch, now_us=1_780_000_000_000_000)
-                    batch.clear()
-            store.database.apply(account, batch, now_us=1_780_000_000_000_000)
+            operations = upserts_of(tree)
+            while batch := list(islice(operations, BATCH)):
+                store.database.apply(account, batch, now_us=1_780_000_000_000_000)
 
 
 def serve(folder: str, accounts: list[str], queries: np.ndarray, control: Connection) -> None:
@@ -128,7 +119,8 @@ def measure(n_accounts: int, n_rows: int, n_queries: int, rounds: int) -> dict[s
             fill(f"{name}/{arm}", list(zip(accounts, small if arm == "many" else [large], strict=True)))
         queries = large.queries
         del small, large
-        pipes, told, took = {}, {}, {"many": [], "one": []}
+        pipes, told = {}, {}
+        took: dict[str, list[float]] = {"many": [], "one": []}
         processes = []
         for arm, accounts in arms.items():
             pipes[arm], theirs = context.Pipe()
