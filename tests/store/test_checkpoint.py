@@ -304,3 +304,30 @@ def test_what_is_around_a_hole_is_checked(tmp_path: Path, offset: int) -> None:
     path.write_bytes(content)
     with pytest.raises(DamagedCheckpointError):
         read(tmp_path)
+
+
+def test_blocks_are_checked_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block may be a part of an array, of a hole, or of several of them."""
+    rng = np.random.default_rng(3)
+    arrays = {f"a{n}": rng.integers(0, 255, n).astype(np.uint8) for n in (1, 63, 64, 500, 1000)}
+    room = {"a64": 700, "a500": 3}
+    whole = {}
+    for block_bytes in (64, 100, 1 << 26):
+        monkeypatch.setattr("viking_rpc.store.files.BLOCK_BYTES", block_bytes)
+        write_checkpoint(tmp_path, "tree", revision=7, **MODEL, arrays=arrays, room=room)
+        found = read(tmp_path)
+        assert {key: array.tolist() for key, array in found.arrays.items()} == {
+            k: a.tolist() for k, a in arrays.items()
+        }
+        [path] = tmp_path.glob("*.data")
+        whole[block_bytes] = path.read_bytes()
+        for offset in range(64, len(whole[block_bytes]), 97):
+            content = bytearray(whole[block_bytes])
+            content[offset] ^= 1
+            path.write_bytes(content)
+            try:
+                again = read(tmp_path)
+            except DamagedCheckpointError:
+                continue
+            assert all(np.array_equal(again.arrays[key], array) for key, array in arrays.items())  # it was in a hole
+    assert len(set(whole.values())) == 1
