@@ -27,7 +27,7 @@ from viking_rpc.server.texts import with_texts
 from viking_rpc.server.validate import check_request
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Iterator
 
     import numpy as np
     from numpy.typing import NDArray
@@ -99,7 +99,7 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         wanted = self._read_search(request, context)
         result = await run_search(self._runner, self._run, wanted, context)
         response = search_response(result, wanted, self._runner.encoded.of(context.identity))
-        self._touch(context, [one.match.context.uri for one in response.matches])
+        self._touch(context, (one.match.context.uri for one in response.matches))
         return response
 
     async def Explain(self, request: pb.ExplainRequest, context: Call) -> pb.ExplainResponse:  # noqa: N802
@@ -117,7 +117,7 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         call, now_us = context, self._runner.clock.now_us()
         wanted = read_assemble(request, call.identity, now_us, lambda one: self._read_source(one, call))
         made = await run_assemble(self._runner, self._run, wanted, call)
-        self._touch(call, [entry.uri for entry in made.entries])
+        self._touch(call, (entry.uri for entry in made.entries))
         return assemble_response(made)
 
     def _read(self, message: pb.RetrieveRequest, call: Call, prefix: str = "") -> RetrieveRequest:
@@ -251,10 +251,10 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         )
         encoded = self._runner.encoded.of(call.identity)
         response = response_message(result, request.view, request.trace_level, encoded, n_steps_sent=n_steps_sent)
-        self._touch(call, [match.context.uri for match in response.matches])
+        self._touch(call, (match.context.uri for match in response.matches))
         return response
 
-    def _touch(self, call: Call, uris: list[str]) -> None:
-        """Count what was served as used, where the operator wants that."""
+    def _touch(self, call: Call, uris: Iterator[str]) -> None:
+        """Count what was served as used, where the operator wants that; else the URIs are not even read."""
         if self._runner.settings.server.touch_served_matches:
-            self._runner.touches.later(call.identity.account, uris)
+            self._runner.touches.later(call.identity.account, list(uris))
