@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from viking_rpc.domain.trace import AnswerWarning, Match, TraceStep
 
 #: How little the first ranks differ from those below. docs/algorithm.md says how both were measured.
-RRF_K: Final = 10
+RRF_K: Final = 0
 #: What a rank in the answer of a query of priority 1 to 5 weighs.
-PRIORITY_WEIGHTS: Final = (1.0, 0.5, 0.25, 0.125, 0.0625)
+PRIORITY_WEIGHTS: Final = (1.0, 0.6, 0.36, 0.22, 0.13)
 N_PRIORITIES: Final = len(PRIORITY_WEIGHTS)
 MAX_RRF_K: Final = 1000
 MAX_WEIGHT: Final = 1000.0
