@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from viking_rpc.adapters.rules_planner import RulesPlanner
 from viking_rpc.adapters.wordllama import WordLlamaEmbedder
 from viking_rpc.config import Settings
 from viking_rpc.engine import search_settings
 from viking_rpc.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 from viking_rpc.evaluate.prepare import prepared, read_judged
 from viking_rpc.evaluate.report import as_json
-from viking_rpc.evaluate.run import ARMS, run_arms
+from viking_rpc.evaluate.run import ARMS, EXTRA_ARMS, Bench, run_arms
 from viking_rpc.store.lock import DataLock
 
 if TYPE_CHECKING:
@@ -73,14 +74,9 @@ def test_a_set_is_measured_with_every_arm(folder: Path, tmp_path: Path, embedder
     seen: list[tuple[int, int]] = []
     with prepared(folder, settings, embedder, cache=tmp_path / "cache") as ready:
         assert (ready.name, ready.n_dropped, ready.is_reused) == ("kitchen", 1, False)
-        reports = run_arms(
-            ready.snapshot,
-            ready.queries,
-            embedder,
-            settings=search_settings(settings),
-            now_us=NOW_US,
-            on_progress=lambda n_done, n_all: seen.append((n_done, n_all)),
-        )
+        bench = Bench(ready.snapshot, embedder, search_settings(settings), NOW_US, RulesPlanner())
+        reports = run_arms(bench, ready.queries, on_progress=lambda n_done, n_all: seen.append((n_done, n_all)))
+        planned = run_arms(bench, ready.queries, arms=EXTRA_ARMS)["search"]
     assert seen == [(1, 3), (2, 3), (3, 3)]
     report = json.loads(json.dumps(as_json(ready.name, reports)))
     assert report["set"] == "kitchen"
@@ -90,6 +86,8 @@ def test_a_set_is_measured_with_every_arm(folder: Path, tmp_path: Path, embedder
     # Two of three are found at rank 1; the third's answer lies outside of its target.
     for arm in ("flat_lexical", "flat_hybrid", "thinking", "exhaustive"):
         assert [report["arms"][arm][name] for name in names[:4]] == [0.6667] * 4, arm
+    assert (planned.recall_5, planned.ndcg_10) == (reports["thinking"].recall_5, reports["thinking"].ndcg_10)
+    assert planned.rows_scored >= reports["thinking"].rows_scored
     assert all(arm["rows_scored"] > 0 and arm["p50_us"] > 0 for arm in report["arms"].values())
 
 

@@ -363,6 +363,10 @@ def demo(
 @app.command("eval")
 def eval_(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A set: corpus, queries and judgments.")],
+    arm: Annotated[
+        list[str] | None,
+        typer.Option("--arm", metavar="NAME", help="Only this one, e.g. thinking or search; may be repeated."),
+    ] = None,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -378,7 +382,7 @@ def eval_(
     """Measure a set: Recall, nDCG and MRR of flat search and of the descent."""
     from viking_rpc.cli.evaluating import evaluate_set
 
-    evaluate_set(folder, data=data, config=config, as_json=as_json)
+    evaluate_set(folder, tuple(arm or ()), data=data, config=config, as_json=as_json)
 
 
 app.command("search")(tasks.search)

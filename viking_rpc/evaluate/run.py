@@ -2,21 +2,25 @@
 
 The arms of one query run one after the other before the next query, so that whatever slows the machine slows all of
 them. Latency is that of one whole in-process retrieval: resolve, global search, descent, answer. The query is embedded
-before, once for all arms, since they differ in nothing there.
+before, once for all arms, since they differ in nothing there. A planned arm plans, embeds and merges within its time.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass, field
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from viking_rpc.domain.context import Level
 from viking_rpc.domain.identity import Identity, Role
+from viking_rpc.domain.plan import PlanRequest, PlanStatus
 from viking_rpc.domain.query import Filter, Mode, Profile, Query, RetrieveOptions, RetrieveRequest, Scope
+from viking_rpc.domain.search import MergeOptions, SearchRequest
 from viking_rpc.evaluate.metrics import ndcg_at, recall_at, reciprocal_rank_at
 from viking_rpc.retrieve.retriever import Retrieval
+from viking_rpc.retrieve.search import merge_results, requests_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +28,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from viking_rpc.domain.ports import Embedder
+    from viking_rpc.domain.ports import Embedder, Planner
+    from viking_rpc.domain.trace import RetrieveResult
     from viking_rpc.index.snapshot import Snapshot
     from viking_rpc.retrieve.retriever import SearchSettings
 
@@ -37,10 +42,12 @@ LIMIT: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """A way to search that is measured."""
+    """A way to search that is measured; `is_planned`: a plan is made of each query, and its answers are merged."""
 
     mode: Mode
     options: RetrieveOptions = field(default_factory=RetrieveOptions)
+    is_planned: bool = False
+    merge: MergeOptions = field(default_factory=MergeOptions)
 
 
 ARMS: Final[Mapping[str, Arm]] = {
@@ -50,6 +57,10 @@ ARMS: Final[Mapping[str, Arm]] = {
     "thinking": Arm(Mode.THINKING),
     "exhaustive": Arm(Mode.THINKING, RetrieveOptions(profile=Profile.EXHAUSTIVE)),
 }
+
+
+#: Arms that are run when they are asked for.
+EXTRA_ARMS: Final[Mapping[str, Arm]] = {"search": Arm(Mode.THINKING, is_planned=True)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,24 +113,65 @@ class _Tally:
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Bench:
+    """What all arms search, and how.
+
+    Args:
+        snapshot: holds the set.
+        embedder: of the snapshot's model.
+        settings: the operator's.
+        now_us: the time of every query.
+        planner: of planned arms.
+    """
+
+    snapshot: Snapshot
+    embedder: Embedder
+    settings: SearchSettings
+    now_us: int
+    planner: Planner | None = None
+
+    def embed(self, text: str) -> NDArray[np.float32] | None:
+        """Embed as the server does: float32[dimensions], None when there is nothing to compare."""
+        vector = self.embedder.embed_query(text)
+        return vector if vector.any() else None
+
+    def retrieve(self, request: RetrieveRequest, vector: NDArray[np.float32] | None) -> RetrieveResult:
+        """Run one retrieval to its end."""
+        retrieval = Retrieval(
+            self.snapshot, request, EVALUATOR, vector=vector, now_us=self.now_us, settings=self.settings
+        )
+        while not retrieval.advance():
+            pass
+        return retrieval.result()
+
+    def search(self, request: SearchRequest) -> tuple[list[str], int]:
+        """Plan, run the plan and merge; return the URIs, best first, and how many rows were scored."""
+        if self.planner is None or request.planning is None:
+            text = "a planned arm needs a planner and a task"
+            raise ValueError(text)
+        planned = asyncio.run(self.planner.plan(request.planning))
+        if planned.status is PlanStatus.SKIPPED:
+            return [], 0
+        wanted = requests_of(request, planned.plan, self.settings.presets)
+        results = [self.retrieve(one, self.embed(one.query.text)) for one in wanted]
+        merged = merge_results(request, planned.plan, results, self.snapshot.revision)
+        n_rows = sum(result.stats.rows_scored for result in results)
+        return [one.match.context.uri for one in merged.matches], n_rows
+
+
 def run_arms(
-    snapshot: Snapshot,
+    bench: Bench,
     queries: Sequence[JudgedQuery],
-    embedder: Embedder,
     *,
-    settings: SearchSettings,
-    now_us: int,
     arms: Mapping[str, Arm] = ARMS,
     on_progress: Progress | None = None,
 ) -> dict[str, ArmReport]:
     """Run all arms over all queries.
 
     Args:
-        snapshot: holds the set.
+        bench: what all arms search.
         queries: at least one; each one's target is respected.
-        embedder: of the snapshot's model.
-        settings: the operator's.
-        now_us: the time of every query.
         arms: by name, in the order of the report.
         on_progress: called with (queries done, queries in all).
 
@@ -129,44 +181,31 @@ def run_arms(
     tallies = {name: _Tally() for name in arms}
     if queries:  # what is loaded lazily is not the first query's cost
         for arm in arms.values():
-            _run(snapshot, queries[0], _embed(queries[0].text, embedder), arm, settings, now_us, _Tally())
+            _run(bench, queries[0], bench.embed(queries[0].text), arm, _Tally())
     for i, query in enumerate(queries, 1):
-        vector = _embed(query.text, embedder)
+        vector = bench.embed(query.text)
         for name, arm in arms.items():
-            _run(snapshot, query, vector, arm, settings, now_us, tallies[name])
+            _run(bench, query, vector, arm, tallies[name])
         if on_progress:
             on_progress(i, len(queries))
     return {name: tally.report() for name, tally in tallies.items()}
 
 
-def _embed(text: str, embedder: Embedder) -> NDArray[np.float32] | None:
-    """Embed as the server does: float32[dimensions], None when there is nothing to compare."""
-    vector = embedder.embed_query(text)
-    return vector if vector.any() else None
-
-
-def _run(
-    snapshot: Snapshot,
-    query: JudgedQuery,
-    vector: NDArray[np.float32] | None,
-    arm: Arm,
-    settings: SearchSettings,
-    now_us: int,
-    tally: _Tally,
-) -> None:
-    request = RetrieveRequest(
-        query=Query(text=query.text),
-        scope=Scope((query.target_uri,) if query.target_uri else ()),
-        filter=Filter(levels=frozenset({Level.DETAIL})),
-        limit=LIMIT,
-        mode=arm.mode,
-        options=arm.options,
-    )
+def _run(bench: Bench, query: JudgedQuery, vector: NDArray[np.float32] | None, arm: Arm, tally: _Tally) -> None:
+    scope = Scope((query.target_uri,) if query.target_uri else ())
+    how: dict[str, Any] = {
+        "filter": Filter(levels=frozenset({Level.DETAIL})),
+        "limit": LIMIT,
+        "mode": arm.mode,
+        "options": arm.options,
+    }
     started = time.perf_counter_ns()
-    retrieval = Retrieval(snapshot, request, EVALUATOR, vector=vector, now_us=now_us, settings=settings)
-    while not retrieval.advance():
-        pass
-    result = retrieval.result()
+    if arm.is_planned:
+        task = PlanRequest(query.text, scope=scope)
+        ranking, n_rows = bench.search(SearchRequest(planning=task, merge=arm.merge, **how))
+    else:
+        result = bench.retrieve(RetrieveRequest(query=Query(text=query.text), scope=scope, **how), vector)
+        ranking, n_rows = [match.context.uri for match in result.matches], result.stats.rows_scored
     tally.us.append((time.perf_counter_ns() - started) / 1000)
-    tally.rows.append(result.stats.rows_scored)
-    tally.add([match.context.uri for match in result.matches], query.grades)
+    tally.rows.append(n_rows)
+    tally.add(ranking, query.grades)
