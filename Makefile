@@ -38,7 +38,7 @@ demo: install
 	@$(BIN)/viking demo
 
 test: install-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 # The chat planner with a real small model on this machine: 250 MB to install, minutes to run.
 test-llm: install-dev
