@@ -3,7 +3,8 @@
     python -m benchmarks.retrieve --nodes 100000 --json
 
 Measures: one Retrieve with a ready 384-d vector and limit 10, from the request to the answer with its ancestors, as the
-server runs it. Arms, one after the other for each query: `thinking` (BALANCED), `quick` (our own flat search),
+server runs it. Arms take turns, all queries each, round by round, so that each has the caches in the state that it leaves
+itself (the exact scan reads 160 MB, which would leave them cold to whoever came next): `thinking` (BALANCED), `quick` (our own flat search),
 `flat_usearch` (one usearch graph over all rows, its default effort, top 10), `flat_exact` (numpy, all rows).
 Data: benchmarks.data. recall10 is the share of the exact top ten that an arm finds: of the exhaustive descent for
 `thinking`, of the exact flat search for the others. Times are medians over queries of the best of `--rounds`, and the
@@ -88,8 +89,8 @@ def measure(n_nodes: int, n_queries: int, rounds: int) -> dict[str, object]:
         for query in tree.queries[:20]:
             arm(query)
     for i in range(rounds):
-        for j, query in enumerate(tree.queries):
-            for name, arm in arms.items():
+        for name, arm in arms.items():
+            for j, query in enumerate(tree.queries):
                 started = time.perf_counter_ns()
                 arm(query)
                 times[name][i, j] = (time.perf_counter_ns() - started) / 1000

@@ -56,7 +56,9 @@ def make_question(
             {"query_dimensions": str(len(vector)), "store_dimensions": str(snapshot.dimensions)},
         )
     else:
-        vector = np.require(decode(vector), np.float32, "A")  # one read out of a message may lie at any byte
+        vector = decode(vector)
+        if vector.dtype != np.float32 or not vector.flags.aligned:  # one read out of a message may lie at any byte
+            vector = np.require(vector, np.float32, "A")
         wide = vector.astype(np.float64)  # float32 does not hold the squares of all that it holds
         length = math.sqrt(float(wide @ wide))
         if length > 0 and abs(length - 1) > _UNIT_TOLERANCE:

@@ -181,7 +181,7 @@ class Retrieval:
         seeds = self._find_seeds(
             parameters.leaf_seeds,
             n_directories,
-            max(self._settings.n_candidates, parameters.leaf_seeds),
+            self._settings.n_candidates,
             max(self._settings.n_directory_candidates, n_directories) if n_directories else 0,
         )
         # a few nodes: Python's sets are faster than numpy's
