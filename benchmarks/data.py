@@ -1,7 +1,6 @@
 """A synthetic context tree of any size, with vectors that cluster by directory, and queries near its rows.
 
-Data model: 85 % of the contexts lie under `viking://resources`, the rest under the user's memories; leaf directories
-hold about 20 files; depth grows with size. A directory's vector is the mean of what lies below it plus noise, at L0 and
+Data model: a user's 200 memories beside shared resources, the rest; leaf directories hold about 20 files; depth grows with size. A directory's vector is the mean of what lies below it plus noise, at L0 and
 at L1. A query is the vector of a random row plus noise (cosine to its row about 0.7); every fifth is near a directory.
 The clusters flatter every method: speed is measured on this tree, quality never.
 """
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
 DIMENSIONS = 384
 FILES_A_DIRECTORY = 20
+N_MEMORIES = 200
 _NO_TERMS = (np.empty(0, np.uint64), np.empty(0, np.float32))
 
 
@@ -43,7 +43,7 @@ def make_tree(n_contexts: int, *, n_queries: int = 300, seed: int = 7) -> Synthe
     users = builder.directory(0, "user", ContextType.RESOURCE)
     home = builder.directory(users, "default", ContextType.RESOURCE)
     memories = builder.directory(home, "memories", ContextType.MEMORY)
-    n_memories = int(0.15 * n_contexts)
+    n_memories = min(N_MEMORIES, n_contexts // 5)
     builder.fill(resources, ContextType.RESOURCE, n_contexts - n_memories)
     builder.fill(memories, ContextType.MEMORY, n_memories)
     return SyntheticTree(builder.records, builder.queries(n_queries))

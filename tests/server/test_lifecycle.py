@@ -138,7 +138,7 @@ async def test_stopping_lets_calls_in_work_end_and_takes_no_new_ones(tmp_path: P
         stubs = Stubs(channel)
         asking = asyncio.ensure_future(stubs.retrieval.Retrieve(RETRIEVE))
         await asyncio.wait_for(embedder.is_asked.wait(), 5)
-        stopping = asyncio.create_task(server.stop(grace_s=0.2))
+        stopping = asyncio.create_task(server.stop(grace_s=2.0))
         error = await refused(stubs.retrieval.Retrieve(RETRIEVE))
         assert error.code() == grpc.StatusCode.UNAVAILABLE
         assert not asking.done()

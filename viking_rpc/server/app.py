@@ -112,10 +112,11 @@ class Server:
         require_loopback(listen)
         if not self._worker:
             self._lock = DataLock.acquire(self._settings.data)
-        server = self._grpc = grpc.aio.server(interceptors=[self._edge], options=self._options())
-        retrieval_service_pb2_grpc.add_RetrievalServiceServicer_to_server(RetrievalService(self.runner), server)
-        context_service_pb2_grpc.add_ContextServiceServicer_to_server(ContextService(self.runner), server)
-        admin_service_pb2_grpc.add_AdminServiceServicer_to_server(AdminService(self.runner), server)
+        server = self._grpc = grpc.aio.server(options=self._options())
+        edge = self._edge.around(server)
+        retrieval_service_pb2_grpc.add_RetrievalServiceServicer_to_server(RetrievalService(self.runner), edge)
+        context_service_pb2_grpc.add_ContextServiceServicer_to_server(ContextService(self.runner), edge)
+        admin_service_pb2_grpc.add_AdminServiceServicer_to_server(AdminService(self.runner), edge)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         health_name = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
         reflection.enable_server_reflection((*SERVICES, health_name, reflection.SERVICE_NAME), server)

@@ -10,7 +10,7 @@ import re
 import time
 from contextlib import aclosing
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 REQUEST_ID_KEY: Final = "x-request-id"
 
-_OURS: Final = "/viking.v1."
+_OURS: Final = "viking.v1."
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9_.:/+=-]{1,128}")
 _UNREADABLE: Final = object()
 _WHO: Final = (ACCOUNT_KEY, USER_KEY, PEER_KEY)
@@ -46,8 +46,11 @@ class Limits(NamedTuple):
     max_deadline_s: float
 
 
-class Edge(grpc.aio.ServerInterceptor):
+class Edge:
     """Wraps every handler of viking.v1; a handler gets a `Call` in place of the gRPC context, and may raise freely.
+
+    Handlers are wrapped once, when their service registers: an interceptor of grpc.aio costs every call a chain of
+    coroutines of its own.
 
     Args:
         resolve: says who calls.
@@ -62,23 +65,15 @@ class Edge(grpc.aio.ServerInterceptor):
         self._admission = admission
         self._limits = limits
         self._worker = f" worker={worker}" if worker else ""
-        self._handlers: dict[str, Handler] = {}
 
-    async def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> Handler | None:
-        """Return the wrapped handler of a method; health and reflection pass untouched."""
-        method = handler_call_details.method
-        known = self._handlers.get(method)
-        if known is not None:
-            return known
-        handler = await continuation(handler_call_details)
-        if handler is None or not method.startswith(_OURS):
-            return handler
-        wrapped = self._handlers[method] = self._wrap(method.removeprefix(_OURS), handler)
-        return wrapped
+    def around(self, server: grpc.aio.Server) -> grpc.aio.Server:
+        """Return what services register with, so that their handlers come to the server wrapped."""
+        return cast("grpc.aio.Server", _Registrar(self, server))
+
+    def wrap(self, service: str, handlers: Mapping[str, Any]) -> dict[str, Handler]:
+        """Return the handlers of a service, wrapped."""
+        short = service.removeprefix(_OURS)
+        return {name: self._wrap(f"{short}/{name}", handler) for name, handler in handlers.items()}
 
     def _wrap(self, method: str, handler: Any) -> Handler:
         """Make a handler of the same shape."""
@@ -134,6 +129,22 @@ class Edge(grpc.aio.ServerInterceptor):
         identity = self._resolve(metadata)
         record.call = Call(identity, record.start_s, record.start_s + timeout_s, record.request_id)
         return record.call
+
+
+class _Registrar:
+    """Stands for a server while a service registers; generated code calls both methods with the same handlers."""
+
+    def __init__(self, edge: Edge, server: grpc.aio.Server) -> None:
+        self._edge = edge
+        self._server = server
+
+    def add_generic_rpc_handlers(self, handlers: Any) -> None:
+        del handlers  # they come again, by name
+
+    def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
+        wrapped = self._edge.wrap(service, handlers)
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, wrapped),))
+        self._server.add_registered_method_handlers(service, wrapped)
 
 
 class _Record:
