@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from viking_rpc.ingest.headings import find_headings
 from viking_rpc.ingest.section import Section, cut_parts, name_sections, split_lines
-from viking_rpc.ingest.split import find_headings, split_markdown, split_plain
+from viking_rpc.ingest.split import split_markdown, split_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,33 +4,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING
 
+from viking_rpc.ingest.headings import Heading, find_headings
 from viking_rpc.ingest.section import Section, cut_section, split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from markdown_it import MarkdownIt
 
 #: A text of more characters becomes a directory of sections.
 DEFAULT_MAX_CHARS = 3_000
 
-_MAY_BE_HEADING = re.compile(r"^ {0,3}(?:#|=|-)", re.MULTILINE)
 _ATX = re.compile(r"#{1,6}[ \t]+([^#\n]*[^#\s])(?:[ \t]+#+)?[ \t]*")
 _LINK = re.compile(r"!?\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])")
 _MARKUP = re.compile(r"<[^>]+>|\{#[^}]*\}|[*`]+|(?<!\w)_+|_+(?!\w)|\\(?=[^\w\s])")
-
-
-@dataclass(frozen=True, slots=True)
-class Heading:
-    """One heading of a text: the lines `lo` to `hi` (exclusive) that hold it."""
-
-    level: int
-    title: str
-    lo: int
-    hi: int
 
 
 def split_markdown(title: str, text: str, max_chars: int = DEFAULT_MAX_CHARS) -> Section:
@@ -57,23 +45,13 @@ def split_plain(title: str, text: str, max_chars: int = DEFAULT_MAX_CHARS) -> Se
     return cut_section(title, text, max_chars)
 
 
-def find_headings(text: str) -> list[Heading]:
-    """Find the headings of a Markdown text, ATX and setext, outside of code, quotes and lists."""
-    if not _MAY_BE_HEADING.search(text):
-        return []
-    tokens = _parser().parse(text)
-    found = []
-    for i, token in enumerate(tokens):
-        if token.type == "heading_open" and token.level == 0 and token.map:
-            found.append(Heading(int(token.tag[1:]), plain_title(tokens[i + 1].content), *token.map))
-    return found
-
-
 def first_heading(text: str) -> str:
     """Return the title of the first heading of a Markdown text, empty when there is none."""
     line = text.lstrip("\n").partition("\n")[0]
     found = _ATX.fullmatch(line)  # the usual case needs no parser
-    return plain_title(found[1]) if found else next((heading.title for heading in find_headings(text)), "")
+    if found:
+        return plain_title(found[1])
+    return next((plain_title(heading.markup) for heading in find_headings(text)), "")
 
 
 def plain_title(markup: str) -> str:
@@ -117,14 +95,5 @@ def _children(span: _Span) -> list[_Span]:
     for i, end in zip(starts, [*starts[1:], len(span.headings)], strict=True):
         heading = span.headings[i]
         hi = span.headings[end].lo if end < len(span.headings) else span.hi
-        children.append(_Span(heading.title, heading.lo, heading.hi, hi, span.headings[i + 1 : end]))
+        children.append(_Span(plain_title(heading.markup), heading.lo, heading.hi, hi, span.headings[i + 1 : end]))
     return children
-
-
-@cache
-def _parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-
-    parser = MarkdownIt("commonmark")
-    parser.core.ruler.enableOnly(["normalize", "block"])  # headings need no inline parsing, which costs half the time
-    return parser
