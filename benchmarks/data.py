@@ -1,7 +1,7 @@
 """A synthetic context tree of any size, with vectors that cluster by directory, and queries near its rows.
 
 Data model: a user's 200 memories beside shared resources, the rest; leaf directories hold about 20 files; depth grows
-with size. A directory's vector is the mean of what lies below it plus noise, at L0 and at L1. A query is the vector of a
+with size. A directory's vector is the mean of what lies below it plus noise, at L0 and L1. A query is the vector of a
 random row plus noise (cosine to its row about 0.7); every fifth is near a directory. The clusters flatter every method:
 speed is measured on this tree, quality never.
 """
