@@ -6,9 +6,9 @@ Measures: one Retrieve with a ready 384-d vector and limit 10, from the request 
 server runs it. Arms take turns, all queries each, round by round, so that each has the caches as it leaves them itself
 (the exact scan reads 160 MB, and whoever came next would pay for that): `thinking` (BALANCED), `quick` (our own flat
 search), `flat_usearch` (one usearch graph over all rows, its default effort, top 10), `flat_exact` (numpy, all rows).
-Data: benchmarks.data. recall10 is the share of the exact top ten that an arm finds: of the exhaustive descent for
-`thinking`, of the exact flat search for the others. Times are medians over queries of the best of `--rounds`, and the
-99th percentile of all calls.
+Data: benchmarks.data, imported into a store that is opened again. recall10 is the share of the exact top ten that an arm
+finds: of the exhaustive descent for `thinking`, of the exact flat search for the others. Times are medians over queries
+of the best of `--rounds`, and the 99th percentile of all calls.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from usearch.index import Index
 
-from benchmarks.data import DIMENSIONS, make_tree
+from benchmarks.data import DIMENSIONS, SyntheticTree, make_tree
+from benchmarks.rpc import fill_store
 from viking_rpc.domain.identity import LOCAL
 from viking_rpc.domain.query import Mode, Profile, Query, RetrieveOptions, RetrieveRequest, TraceLevel
-from viking_rpc.index.ann import AnnParameters
-from viking_rpc.index.layout import build_snapshot
-from viking_rpc.index.owners import with_owners
 from viking_rpc.retrieve.retriever import Retrieval
+from viking_rpc.store.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,10 +66,16 @@ def found_by(result: RetrieveResult) -> set[str]:
 
 
 def measure(n_nodes: int, n_queries: int, rounds: int) -> dict[str, object]:
-    """Build the tree and run the arms."""
+    """Import the tree into a store, reopen it, and run the arms."""
     tree = make_tree(n_nodes, n_queries=n_queries)
-    snapshot = build_snapshot(tree.records, revision=1, dimensions=DIMENSIONS)
-    snapshot = with_owners(snapshot, min_rows=4096, parameters=AnnParameters(threads=os.cpu_count() or 1))
+    with tempfile.TemporaryDirectory() as name:
+        fill_store(Path(name), tree)  # and open it again, as a server finds it
+        with Store.open(Path(name), model="ready", dimensions=DIMENSIONS) as store:
+            return compare(store.snapshot("default"), tree, n_queries, rounds)
+
+
+def compare(snapshot: Snapshot, tree: SyntheticTree, n_queries: int, rounds: int) -> dict[str, object]:
+    """Run the arms on one snapshot."""
     vectors = np.array(snapshot.rows.vectors)
     graph = Index(ndim=DIMENSIONS, metric="ip", dtype="f16")
     graph.add(np.arange(len(vectors), dtype=np.uint64), vectors, threads=os.cpu_count() or 1)
