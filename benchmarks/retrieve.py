@@ -6,7 +6,7 @@ Measures: one Retrieve with a ready 384-d vector and limit 10, from the request 
 server runs it. Arms take turns, all queries each, round by round, so that each has the caches as it leaves them itself
 (the exact scan reads 160 MB, and whoever came next would pay for that): `thinking` (BALANCED), `quick` (our own flat
 search), `flat_usearch` (one usearch graph over all rows, its default effort, top 10), `flat_exact` (numpy, all rows).
-Data: benchmarks.data, imported into a store that is opened again. recall10 is the share of the exact top ten that an arm
+Data: benchmarks.data, imported into a store and opened again. recall10 is the share of the exact top ten that an arm
 finds: of the exhaustive descent for `thinking`, of the exact flat search for the others. Times are medians over queries
 of the best of `--rounds`, and the 99th percentile of all calls.
 """
