@@ -50,6 +50,7 @@ SERVICES: Final = (
 )
 
 _GRACE_S: Final = 2.0
+_NOTICE_S: Final = 0.25
 _UNIX: Final = "unix:"
 #: Clients may ask every ten seconds whether the connection lives, calls or not.
 _MIN_PING_MS: Final = 10_000
@@ -145,6 +146,9 @@ class Server:
         """Turn NOT_SERVING, let calls in work end for so many seconds, close the store; a second call does nothing."""
         self.runner.admission.drain()
         await self._health.enter_graceful_shutdown()
+        if self.runner.admission.n_in_flight:
+            # Calls that are on their way are refused as UNAVAILABLE, which clients retry; a stopping gRPC cancels them.
+            await asyncio.sleep(_NOTICE_S)
         if self._grpc is not None:
             await self._grpc.stop(grace_s)
             self._grpc = None
