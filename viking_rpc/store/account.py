@@ -145,6 +145,8 @@ class AccountTree:
         """Take note of a batch of this process, which one of the next `advance` puts in place."""
         if self._snapshot is not None:
             self._committed[committed.revision] = committed.change_set
+            if self._snapshot.revision >= committed.revision:  # a follower was faster
+                self._committed.pop(committed.revision, None)
 
     def advance(self, revision: int) -> None:
         """Put a snapshot in place that is at least this new, unless somebody did or nobody has loaded the account.
@@ -158,8 +160,8 @@ class AccountTree:
             is_first = not snapshot.n_contexts  # laid out at once, or its words would have no weights
             following = None if is_first else self._following(snapshot, revision)
             self._snapshot = following = following if following is not None else self._laid_out()
-            for applied in [number for number in self._committed if number <= following.revision]:
-                del self._committed[applied]
+            for applied in [number for number in list(self._committed) if number <= following.revision]:
+                self._committed.pop(applied, None)
         self._tell()
         if is_first:
             with self._laying_out:
