@@ -20,7 +20,8 @@ from tests.server.test_contexts_rpc import R, get, packed, put, refused
 from viking_rpc.errors import FailedPreconditionError
 from viking_rpc.pb.v1 import retrieval_service_pb2 as pb
 from viking_rpc.pb.v1.context_pb2 import Context
-from viking_rpc.server.app import SERVICES, Server, require_loopback
+from viking_rpc.server.app import SERVICES, Server
+from viking_rpc.server.exposure import check_exposure
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,8 +44,8 @@ async def health(server: Server, service: str = "") -> Any:
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:0", "127.8.8.8:1", "[::1]:7654", "localhost:0", "unix:/tmp/x"])
-def test_loopback_is_allowed(listen: str) -> None:
-    require_loopback(listen)
+def test_loopback_is_allowed(tmp_path: Path, listen: str) -> None:
+    assert check_exposure(make_settings(tmp_path, listen=listen)) == ""
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ class ServerSettings(_Section):
     """What the server listens on and how much it takes."""
 
     listen: str = "127.0.0.1:7654"
+    insecure: bool = False
     workers: int = Field(default=1, ge=1, le=64)
     max_in_flight: int = Field(default=256, ge=1)
     default_deadline_s: float = Field(default=10.0, gt=0)
@@ -49,6 +50,38 @@ class ServerSettings(_Section):
     def _require_order(self) -> Self:
         if self.default_deadline_s > self.max_deadline_s:
             message = f"default_deadline_s {self.default_deadline_s:g} is over max_deadline_s {self.max_deadline_s:g}"
+            raise ValueError(message)
+        return self
+
+
+class KeySettings(_Section):
+    """Whether callers need keys where there are none yet, and the limits of keys that have none of their own.
+
+    `rate` is in calls a second; 0 sets no limit, and as `burst` stands for the calls of one second.
+    """
+
+    required: bool = False
+    rate: float = Field(default=0.0, ge=0)
+    burst: int = Field(default=0, ge=0)
+    max_calls: int = Field(default=0, ge=0)
+
+
+class TlsSettings(_Section):
+    """The files of TLS, in PEM: certificate chain and key of the server, and who signs clients, where they need one."""
+
+    cert: Path | None = None
+    key: Path | None = None
+    client_ca: Path | None = None
+
+    @field_validator("cert", "key", "client_ca")
+    @classmethod
+    def _expand(cls, value: Path | None) -> Path | None:
+        return None if value is None else value.expanduser()
+
+    @model_validator(mode="after")
+    def _require_both(self) -> Self:
+        if (self.cert is None) != (self.key is None) or (self.client_ca is not None and self.cert is None):
+            message = "cert and key go together, and client_ca needs both"
             raise ValueError(message)
         return self
 
@@ -226,6 +259,8 @@ class Settings(BaseSettings):
 
     data: Path = Field(default_factory=default_data_folder)
     server: ServerSettings = ServerSettings()
+    keys: KeySettings = KeySettings()
+    tls: TlsSettings = TlsSettings()
     embedder: EmbedderSettings = EmbedderSettings()
     planner: PlannerSettings = PlannerSettings()
     reranker: RerankerSettings = RerankerSettings()

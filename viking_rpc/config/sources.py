@@ -47,8 +47,12 @@ class _Layer(NamedTuple):
     values: Mapping[str, Any]
 
 
-#: Read before there are settings: where compiled kernels are kept, and whether their arguments are checked.
-_NOT_SETTINGS = {f"{PREFIX}CACHE_DIR", f"{PREFIX}CHECK_KERNELS"}
+#: Read before there are settings: where compiled kernels are kept, and whether their arguments are checked. And what
+#: the command line says of itself to a server: it is no setting, for settings are shown.
+_NOT_SETTINGS = {f"{PREFIX}CACHE_DIR", f"{PREFIX}CHECK_KERNELS"} | {
+    PREFIX + name
+    for name in ("KEY", "KEY_FILE", "ACCOUNT", "USER", "PEER", "TLS_CA", "TLS_CLIENT_CERT", "TLS_CLIENT_KEY")
+}
 
 
 def load_settings(flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Settings:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import signal
 from typing import TYPE_CHECKING, Any, Final
@@ -28,10 +27,12 @@ from viking_rpc.pb.v1 import (
 from viking_rpc.server.admin import AdminService
 from viking_rpc.server.contexts import ContextService
 from viking_rpc.server.convert_answer import MAX_RESPONSE_BYTES
-from viking_rpc.server.identity import resolve_local
+from viking_rpc.server.exposure import UNIX, check_exposure
 from viking_rpc.server.interceptors import Edge, Limits
+from viking_rpc.server.keys import KeyCallers, unlimited
 from viking_rpc.server.retrieval import RetrievalService
 from viking_rpc.server.runner import Runner
+from viking_rpc.server.tls import CertificateFiles
 from viking_rpc.store.lock import DataLock
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ SERVICES: Final = (
 
 _GRACE_S: Final = 2.0
 _NOTICE_S: Final = 0.25
-_UNIX: Final = "unix:"
 #: Clients may ask every ten seconds whether the connection lives, calls or not.
 _MIN_PING_MS: Final = 10_000
 
@@ -65,7 +65,7 @@ class Server:
         planner: None makes the one that the settings name.
         reranker: None makes the one that the settings name.
         clock: None is the machine's.
-        resolve: says who calls; None: everybody is the one local user.
+        resolve: says who calls; None: the keys in the data directory, and without any everybody is the one local user.
         worker: what the access log calls this process where several serve the data directory on one port; its
             supervisor holds the directory, and it loads before it binds.
     """
@@ -93,7 +93,9 @@ class Server:
             is_shared=bool(worker),
         )
         limits = Limits(settings.server.default_deadline_s, settings.server.max_deadline_s)
-        self._edge = Edge(resolve or resolve_local, self.runner.admission, limits, worker)
+        self._keys = KeyCallers(settings.data, settings.keys, self.runner.clock)
+        callers = self._keys if resolve is None else unlimited(resolve)
+        self._edge = Edge(callers, self.runner.admission, limits, worker)
         self._health = health_aio.HealthServicer()
         self._worker = worker
         self._is_loaded = False
@@ -107,10 +109,14 @@ class Server:
             The address that clients connect to; with the port that was found, where any was asked for.
 
         Raises:
-            FailedPreconditionError: NOT_LOOPBACK, CANNOT_LISTEN, or what locking the data directory raises.
+            FailedPreconditionError: NOT_LOOPBACK, TLS_FILES_UNUSABLE, CANNOT_LISTEN, or what locking the data directory
+                raises.
         """
         listen = self._settings.server.listen
-        require_loopback(listen)
+        told = check_exposure(self._settings)
+        if told and not self._worker:
+            logger.warning(told)
+        credentials = self._credentials(listen)
         if not self._worker:
             self._lock = DataLock.acquire(self._settings.data)
         server = self._grpc = grpc.aio.server(options=self._options())
@@ -124,13 +130,16 @@ class Server:
         if not self._is_loaded:
             await self._tell_health(health_pb2.HealthCheckResponse.NOT_SERVING)
         try:
-            port = server.add_insecure_port(listen)
+            if credentials is None:
+                port = server.add_insecure_port(listen)
+            else:
+                port = server.add_secure_port(listen, credentials)
         except RuntimeError as error:
             self._release()
             message = f"cannot listen on {listen}: is another server there?"
             raise FailedPreconditionError("CANNOT_LISTEN", message, {"address": listen}) from error
         await server.start()
-        self.address = listen if listen.startswith(_UNIX) else f"{listen.rpartition(':')[0]}:{port}"
+        self.address = listen if listen.startswith(UNIX) else f"{listen.rpartition(':')[0]}:{port}"
         if self._lock is not None:
             self._lock.announce(self.address)
         return self.address
@@ -153,7 +162,14 @@ class Server:
             await self._grpc.stop(grace_s)
             self._grpc = None
         await self.runner.close()
+        self._keys.close()
         self._release()
+
+    def _credentials(self, listen: str) -> grpc.ServerCredentials | None:
+        """Return what makes the port one of TLS; a socket file has none, for its folder says who may open it."""
+        if self._settings.tls.cert is None or listen.startswith(UNIX):
+            return None
+        return CertificateFiles(self._settings.tls).credentials()
 
     def _release(self) -> None:
         if self._lock is not None:
@@ -173,29 +189,6 @@ class Server:
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.min_ping_interval_without_data_ms", _MIN_PING_MS),
         ]
-
-
-def require_loopback(listen: str) -> None:
-    """Refuse an address that other machines reach: without keys nobody can say who calls.
-
-    Raises:
-        FailedPreconditionError: reason NOT_LOOPBACK.
-    """
-    if listen.startswith(_UNIX):
-        return
-    host = listen.rpartition(":")[0].strip("[]")
-    if host == "localhost":
-        return
-    try:
-        is_loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_loopback = False
-    if not is_loopback:
-        raise FailedPreconditionError(
-            "NOT_LOOPBACK",
-            f"without keys the server listens on loopback only (127.0.0.1, [::1], localhost, unix:PATH), not on {host}",
-            {"address": listen},
-        )
 
 
 async def run(server: Server, on_bound: Callable[[str], None] | None = None) -> None:

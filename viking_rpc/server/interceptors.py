@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 
 from viking_rpc.errors import DeadlineExceededError, InvalidArgumentError, VikingError, Violation
 from viking_rpc.server.call import Call
-from viking_rpc.server.identity import ACCOUNT_KEY, PEER_KEY, USER_KEY
+from viking_rpc.server.identity import ACCOUNT_KEY, AUTHORIZATION_KEY, PEER_KEY, USER_KEY
 from viking_rpc.server.status import DETAILS_KEY, internal_error, to_status
 
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from viking_rpc.domain.identity import Identity
     from viking_rpc.server.admission import Admission
-    from viking_rpc.server.identity import IdentityResolver
+    from viking_rpc.server.allowance import Allowance
+    from viking_rpc.server.keys import CallerResolver
 
     Handler = grpc.RpcMethodHandler[Any, Any]
 
@@ -36,7 +37,7 @@ REQUEST_ID_KEY: Final = "x-request-id"
 _OURS: Final = "viking.v1."
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9_.:/+=-]{1,128}")
 _UNREADABLE: Final = object()
-_WHO: Final = (ACCOUNT_KEY, USER_KEY, PEER_KEY)
+_WHO: Final = (AUTHORIZATION_KEY, ACCOUNT_KEY, USER_KEY, PEER_KEY)
 
 
 class Limits(NamedTuple):
@@ -53,13 +54,13 @@ class Edge:
     coroutines of its own.
 
     Args:
-        resolve: says who calls.
+        resolve: says who calls, and how much more they may ask for.
         admission: counts the calls in work and refuses those over the limit.
         limits: deadlines.
         worker: what the access log calls this process; empty where there is one.
     """
 
-    def __init__(self, resolve: IdentityResolver, admission: Admission, limits: Limits, worker: str = "") -> None:
+    def __init__(self, resolve: CallerResolver, admission: Admission, limits: Limits, worker: str = "") -> None:
         """Remember the policies."""
         self._resolve = resolve
         self._admission = admission
@@ -91,8 +92,9 @@ class Edge:
             record = _Record(method, self._worker)
             try:
                 with self._admission:
-                    call = self._begin(record, context)
-                    response = await behavior(_readable(request), call)
+                    call, allowance = self._begin(record, context)
+                    with allowance:
+                        response = await behavior(_readable(request), call)
             except BaseException as error:  # noqa: BLE001 - whatever it is, it is told as a status
                 record.fail(error)
                 await record.abort(context)
@@ -108,10 +110,11 @@ class Edge:
             record = _Record(method, self._worker)
             try:
                 with self._admission:
-                    call = self._begin(record, context)
-                    async with aclosing(behavior(_readable(request), call)) as responses:
-                        async for response in responses:
-                            yield response
+                    call, allowance = self._begin(record, context)
+                    with allowance:
+                        async with aclosing(behavior(_readable(request), call)) as responses:
+                            async for response in responses:
+                                yield response
             except BaseException as error:  # noqa: BLE001
                 record.fail(error)
                 await record.abort(context)
@@ -119,16 +122,18 @@ class Edge:
 
         return handle
 
-    def _begin(self, record: _Record, context: grpc.aio.ServicerContext[Any, Any]) -> Call:
+    def _begin(self, record: _Record, context: grpc.aio.ServicerContext[Any, Any]) -> tuple[Call, Allowance]:
         timeout_s = context.time_remaining()
         if timeout_s is None:
             timeout_s = self._limits.default_deadline_s
         timeout_s = min(timeout_s, self._limits.max_deadline_s)
         metadata = _metadata(context.invocation_metadata())
         record.request_id = _request_id(metadata)
-        identity = self._resolve(metadata)
-        record.call = Call(identity, record.start_s, record.start_s + timeout_s, record.request_id)
-        return record.call
+        caller = self._resolve(metadata)
+        call = record.call = Call(caller.identity, record.start_s, record.start_s + timeout_s, record.request_id)
+        if caller.key_id:
+            call.facts["key"] = caller.key_id
+        return call, caller.allowance
 
 
 class _Registrar:

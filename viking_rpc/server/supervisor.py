@@ -35,7 +35,6 @@ _WELL_AFTER_S: Final = 60.0
 _MAX_DEATHS: Final = 10
 #: What a process gets to end calls in work and to close its store, before it is ended.
 _STOP_S: Final = 15.0
-_UNIX: Final = "unix:"
 
 
 @dataclass(slots=True, eq=False)
@@ -83,13 +82,15 @@ class Supervisor:
                 directory and opening the store raise.
             UnavailableError: WORKERS_FAIL, a process dies again and again.
         """
-        from viking_rpc.server.app import require_loopback
+        from viking_rpc.server.exposure import UNIX, check_exposure
 
         listen = self._settings.server.listen
-        require_loopback(listen)
-        if listen.startswith(_UNIX):
+        told = check_exposure(self._settings)
+        if listen.startswith(UNIX):
             message = f"several workers share a port, not a path: {listen}"
             raise FailedPreconditionError("WORKERS_NEED_A_PORT", message, {"address": listen})
+        if told:
+            logger.warning(told)
         with _signals(self.stop), DataLock.acquire(self._settings.data) as lock, SharedPort(listen) as port:
             server = self._settings.server.model_copy(update={"listen": port.address})
             self._settings = self._settings.model_copy(update={"server": server})

@@ -1,0 +1,53 @@
+"""Where a server may listen: on loopback always, elsewhere when callers have to show who they are."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING, Final
+
+from viking_rpc.errors import FailedPreconditionError
+from viking_rpc.store.keys import has_keys
+
+if TYPE_CHECKING:
+    from viking_rpc.config import Settings
+
+UNIX: Final = "unix:"
+
+
+def check_exposure(settings: Settings) -> str:
+    """Refuse to listen where strangers reach a server that asks nobody who they are, unless that is wanted.
+
+    Returns:
+        What the operator should hear all the same; empty when there is nothing.
+
+    Raises:
+        FailedPreconditionError: NOT_LOOPBACK.
+    """
+    listen = settings.server.listen
+    if is_loopback(listen):
+        return ""
+    if settings.keys.required or has_keys(settings.data):
+        if settings.tls.cert is None:
+            return f"keys_in_plain_text address={listen} whoever is on the way can read and use them; see TLS"
+        return ""
+    if settings.server.insecure:
+        return f"insecure address={listen} whoever reaches it may read and change everything"
+    raise FailedPreconditionError(
+        "NOT_LOOPBACK",
+        f"without keys the server listens on loopback only (127.0.0.1, [::1], localhost, unix:PATH), not on {listen}; "
+        "make a key: viking keys add; or let everybody in: --insecure",
+        {"address": listen},
+    )
+
+
+def is_loopback(address: str) -> bool:
+    """Return whether only this machine reaches an address, HOST:PORT or unix:PATH."""
+    if address.startswith(UNIX):
+        return True
+    host = address.rpartition(":")[0].strip("[]")
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
