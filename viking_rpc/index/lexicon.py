@@ -116,11 +116,6 @@ def mean_lengths(counts: RowCounts, level: NDArray[np.uint8]) -> NDArray[np.floa
     return frozen(mean)
 
 
-def count_rows(terms: TermRuns, vocabulary: Vocabulary) -> RowCounts:
-    """Return the counts of rows whose terms the vocabulary knows."""
-    return RowCounts(terms.offset, vocabulary.ids_of(terms.hashes), terms.count)
-
-
 def weigh(counts: RowCounts, level: NDArray[np.uint8], mean_length: NDArray[np.float32]) -> TermLists:
     """Weigh the terms of rows: tf / (tf + k1 * (1 - b + b * length / mean length)), BM25 without its constant k1 + 1.
 

@@ -32,6 +32,7 @@ class Place:
         roots: int32[n_roots], ascending: the searched roots that exist.
         scope_ptr, scope_lo, scope_hi, fresh_included, fresh_excluded: see `viking_kernels.arrays.Conditions`.
         n_rows: base rows in scope, deleted ones included.
+        has_others: whether rows are known to be left out that are of no wanted type (`index.narrowing`).
     """
 
     roots: np.ndarray
@@ -41,6 +42,7 @@ class Place:
     fresh_included: np.ndarray
     fresh_excluded: np.ndarray
     n_rows: int
+    has_others: bool = False
 
 
 def compile_place(snapshot: Snapshot, scope: SearchScope, excluded: Sequence[Uri]) -> Place:
@@ -127,6 +129,17 @@ def _pack(
         fresh_included=frozen(np.array(sorted(fresh_included), np.int32)),
         fresh_excluded=frozen(np.array(sorted(set(fresh_excluded)), np.int32)),
         n_rows=int((snapshot.base_row[hi] - snapshot.base_row[lo]).sum()) if flat else 0,
+    )
+
+
+def within(conditions: Conditions, place: Place) -> Conditions:
+    """Return the conditions at another place."""
+    return conditions._replace(
+        scope_ptr=place.scope_ptr,
+        scope_lo=place.scope_lo,
+        scope_hi=place.scope_hi,
+        fresh_included=place.fresh_included,
+        fresh_excluded=place.fresh_excluded,
     )
 
 

@@ -25,6 +25,7 @@ from viking_kernels.scan import (
 from viking_rpc.domain.context import Level
 from viking_rpc.index.owners import subtree_rows
 from viking_rpc.index.pools import make_pool
+from viking_rpc.index.scopes import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,7 +132,7 @@ def find_seeds(
     n_nodes = snapshot.n_nodes
     candidates = None
     if split.owners:
-        approximate = _within(conditions, split.approximate)
+        approximate = within(conditions, split.approximate)
         candidates = _candidates(
             snapshot,
             split,
@@ -147,23 +148,12 @@ def find_seeds(
         else:
             scan(approximate, is_whole=False, candidates=candidates, first_fresh=n_nodes)
     if len(split.exact.scope_lo):
-        scan(_within(conditions, split.exact), is_whole=True, candidates=_NO_NODES, first_fresh=n_nodes)
+        scan(within(conditions, split.exact), is_whole=True, candidates=_NO_NODES, first_fresh=n_nodes)
     if n_nodes > snapshot.n_base:
         scan(conditions, is_whole=False, candidates=_NO_NODES, first_fresh=snapshot.n_base)
     path = "exact" if not split.owners else "exact+ann" if len(split.exact.scope_lo) else "ann"
     return Seeds(
         matches, directories, int(counts[SCAN_ROWS]), int(counts[SCAN_MATCHED]), int(counts[SCAN_FILTERED]), path
-    )
-
-
-def _within(conditions: Conditions, place: Place) -> Conditions:
-    """Return the conditions at another place."""
-    return conditions._replace(
-        scope_ptr=place.scope_ptr,
-        scope_lo=place.scope_lo,
-        scope_hi=place.scope_hi,
-        fresh_included=place.fresh_included,
-        fresh_excluded=place.fresh_excluded,
     )
 
 

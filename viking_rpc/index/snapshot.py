@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ _MAX_REMEMBERED = 10_000
 _ENTRY_BYTES = 160
 _FIXED_BYTES = 16_384
 #: Kinds of remembered values that hold no active count; places are kept too, by the identity that they are for.
-_WITHOUT_COUNTS = frozenset({"directories", "max_depth", "scratch", "split", "tags", "uris"})
+_WITHOUT_COUNTS = frozenset({"directories", "max_depth", "narrow", "scratch", "split", "tags", "uris"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,7 +188,7 @@ class Snapshot:
         fresh = self.node_of_fresh_key.get(key)
         if fresh is not None:
             return fresh
-        position = int(np.searchsorted(self.sorted_key, key))
+        position = bisect_left(self.sorted_key.data, key)
         if position < len(self.sorted_key) and self.sorted_key[position] == key:
             return int(self.key_order[position])
         return -1

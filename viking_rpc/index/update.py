@@ -10,7 +10,7 @@ so that a node left behind cannot lend its rows; term lists are shared, for noth
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from viking_rpc.domain.uri import SCHEME
 from viking_rpc.index.bfloat16 import encode
 from viking_rpc.index.growing import Column, Growing
 from viking_rpc.index.layout import TIE_STEP, tag_lists
-from viking_rpc.index.lexicon import count_rows, digest_terms, join_terms, weigh
+from viking_rpc.index.lexicon import RowCounts, digest_terms, join_terms, weigh
 from viking_rpc.index.records import encode_relations
 from viking_rpc.index.snapshot import ROOT
 
@@ -282,15 +282,25 @@ class _Update:
         old, tree = self.old, self.columns
         if not added:
             return old.tie_order
-        uris: dict[int, str] = {}
+        uri_of: dict[int, str] = {ROOT: SCHEME[:-1]}
+
+        def uri(node: int) -> str:
+            """Return a node's URI; those of directories stay at hand, for neighbours have the same."""
+            found = uri_of.get(node)
+            if found is None:
+                parent = old.columns.parent[node]
+                above = uri_of.get(parent)
+                if above is None:
+                    above = uri_of[parent] = uri(parent)
+                found = f"{above}/{old.names.get(node)}"
+            return found
+
         for node in added:  # parents come first
-            parent = int(tree["parent"][node])
-            above = uris.get(parent) or (old.uri(parent) if parent else "")
-            name = self.texts["names"][node].decode()
-            uris[node] = f"{above}/{name}" if parent else SCHEME + name
+            uri_of[node] = f"{uri(int(tree['parent'][node]))}/{self.texts['names'][node].decode()}"
         before = old.tie_order
-        ranked = sorted(added, key=uris.__getitem__)
-        places = _places_among([uris[node] for node in ranked], lambda i: old.uri(int(before[i])), len(before))
+        ranked = sorted(added, key=uri_of.__getitem__)
+        least = [self._place_after_parent(int(tree["parent"][node])) for node in ranked]
+        places = _places_among([uri_of[node] for node in ranked], least, lambda i: uri(int(before[i])), len(before))
         order = _inserted(before, places, ranked)
         for place, group in groupby(range(len(ranked)), key=places.__getitem__):
             nodes = [ranked[i] for i in group]
@@ -303,11 +313,19 @@ class _Update:
             tree["tie"].set_added(nodes, left + step * np.arange(1, len(nodes) + 1))
         return order
 
+    def _place_after_parent(self, parent: int) -> int:
+        """Return a place in the order of URIs that none below a directory comes before."""
+        if parent >= self.old.n_nodes:
+            return 0
+        before, tie = self.old.tie_order, self.old.columns.tie
+        return bisect_right(range(len(before)), tie[parent], key=lambda place: tie[before[place]])
+
     def _append_rows(self) -> tuple[Vocabulary, Rows, np.ndarray]:
         """Return vocabulary, rows and digests with what is copied, then what is new, at their end."""
         snapshot, old, copied = self.old, self.old.rows, self.copied_rows
         if not self.new_rows and not len(copied):
             return snapshot.vocabulary, old, snapshot.digest
+        new_terms = join_terms(self.new_rows)
         vocabulary, buffers, first = snapshot.vocabulary, snapshot.buffers, len(old.term_id)
         level, node, term_lo, term_hi = (
             old.level[copied],
@@ -317,9 +335,10 @@ class _Update:
         )
         vectors, term_id, term_weight = old.vectors[copied], old.term_id, old.term_weight
         if self.new_rows:
-            vocabulary = vocabulary.learn(np.concatenate([row.terms for row in self.new_rows]))
+            vocabulary, term_ids = vocabulary.learn(new_terms.hashes)
             new_level = np.array([row.level for row in self.new_rows], np.uint8)
-            lists = weigh(count_rows(join_terms(self.new_rows), vocabulary), new_level, vocabulary.mean_length)
+            counts = RowCounts(new_terms.offset, term_ids, new_terms.count)
+            lists = weigh(counts, new_level, vocabulary.mean_length)
             level = np.concatenate([level, new_level])
             node = np.concatenate([node, np.array(self.new_row_nodes, np.int32)])
             term_lo = np.concatenate([term_lo, first + lists.offset[:-1]])
@@ -336,7 +355,7 @@ class _Update:
             term_id=term_id,
             term_weight=term_weight,
         )
-        made = np.concatenate([snapshot.digest[copied], digest_terms(join_terms(self.new_rows))])
+        made = np.concatenate([snapshot.digest[copied], digest_terms(new_terms)])
         return vocabulary, rows, self._append("digest", snapshot.digest, made)
 
 
@@ -347,11 +366,17 @@ def _set_counts(active_count: Column, old: Snapshot, changes: ChangeSet, known: 
         active_count[node if node >= 0 else old.node_of_key(key)] = count
 
 
-def _places_among(texts: Sequence[str], present: Callable[[int], str], n: int) -> list[int]:
+def _places_among(texts: Sequence[str], least: Sequence[int], present: Callable[[int], str], n: int) -> list[int]:
     """Return where each of some ascending texts belongs among `n` others, which ascend too.
 
     Neighbours often belong to one place, as a subtree does that moved; they are told with it, without a look of
     their own.
+
+    Args:
+        texts: to be placed.
+        least: no text belongs before this place, and most belong soon after it.
+        present: the text at a place.
+        n: how many places there are.
     """
     places = [0] * len(texts)
     waiting = [(0, len(texts), 0, n)]
@@ -363,7 +388,13 @@ def _places_among(texts: Sequence[str], present: Callable[[int], str], n: int) -
             places[lo:hi] = [first] * (hi - lo)
             continue
         middle = (lo + hi) // 2
-        place = places[middle] = bisect_left(range(n), texts[middle], first, last, key=present)
+        text, start, end, step = texts[middle], max(first, least[middle]), last, 1
+        while start + step < last:  # in steps that double
+            if present(start + step) >= text:
+                end = start + step
+                break
+            start, step = start + step + 1, 2 * step
+        place = places[middle] = bisect_left(range(n), text, start, end, key=present)
         waiting += [(lo, middle, first, place), (middle + 1, hi, place, last)]
     return places
 

@@ -45,8 +45,9 @@ class Vocabulary:
             is_known = self.hashes[position] == hashes
             ids[is_known] = position[is_known]
         if self.extra:
-            for i in np.flatnonzero(ids < 0):
-                ids[i] = self.extra.get(int(hashes[i]), -1)
+            unknown = np.flatnonzero(ids < 0)
+            get = self.extra.get
+            ids[unknown] = [get(value, -1) for value in hashes[unknown].tolist()]
         return ids
 
     def idf(self, ids: NDArray[np.int32]) -> NDArray[np.float32]:
@@ -64,11 +65,14 @@ class Vocabulary:
         """Return the rarity of a term that one file holds, > 0; it grows with the logarithm of the account."""
         return math.log1p((max(self.n_rows, 1) - 0.5) / 1.5)
 
-    def learn(self, hashes: NDArray[np.uint64]) -> Vocabulary:
-        """Return a vocabulary that knows all the given terms."""
-        unknown = hashes[self.ids_of(hashes) < 0]
+    def learn(self, hashes: NDArray[np.uint64]) -> tuple[Vocabulary, NDArray[np.int32]]:
+        """Return a vocabulary that knows all the given terms, and int32[n], their ids in it."""
+        ids = self.ids_of(hashes)
+        unknown = np.flatnonzero(ids < 0)
         if not len(unknown):
-            return self
+            return self, ids
         first = len(self)
-        learned = {value: first + i for i, value in enumerate(np.unique(unknown).tolist())}
-        return replace(self, extra=self.extra.updated(learned))
+        values = hashes[unknown].tolist()
+        learned = {value: first + i for i, value in enumerate(sorted(set(values)))}
+        ids[unknown] = [learned[value] for value in values]
+        return replace(self, extra=self.extra.updated(learned)), ids
