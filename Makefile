@@ -51,6 +51,7 @@ lint: install-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/buf lint protos
+	$(BIN)/buf breaking protos --against protos/released/v1.binpb
 
 check: lint test
 
