@@ -36,8 +36,15 @@ class SyntheticTree:
     queries: NDArray[np.float32]
 
 
-def make_tree(n_contexts: int, *, n_queries: int = 300, seed: int = 7) -> SyntheticTree:
-    """Make a tree of about `n_contexts` contexts, the same for the same arguments."""
+def make_tree(n_contexts: int, *, n_queries: int = 300, n_others: int = 0, seed: int = 7) -> SyntheticTree:
+    """Make a tree of about `n_contexts` contexts, the same for the same arguments.
+
+    Args:
+        n_contexts: of them all.
+        n_queries: near rows of them all.
+        n_others: how many of them are memories of a second user, `other`.
+        seed: of the random numbers.
+    """
     rng = np.random.default_rng(seed + n_contexts)
     builder = _Builder(rng)
     resources = builder.directory(0, "resources", ContextType.RESOURCE)
@@ -45,8 +52,11 @@ def make_tree(n_contexts: int, *, n_queries: int = 300, seed: int = 7) -> Synthe
     home = builder.directory(users, "default", ContextType.RESOURCE)
     memories = builder.directory(home, "memories", ContextType.MEMORY)
     n_memories = min(N_MEMORIES, n_contexts // 5)
-    builder.fill(resources, ContextType.RESOURCE, n_contexts - n_memories)
+    builder.fill(resources, ContextType.RESOURCE, n_contexts - n_memories - n_others)
     builder.fill(memories, ContextType.MEMORY, n_memories)
+    if n_others:
+        other = builder.directory(users, "other", ContextType.RESOURCE)
+        builder.fill(builder.directory(other, "memories", ContextType.MEMORY), ContextType.MEMORY, n_others)
     return SyntheticTree(builder.records, builder.queries(n_queries))
 
 
