@@ -54,12 +54,14 @@ class SeedParameters:
         n_candidates: candidates asked of each approximate index over files, and of the postings.
         n_directory_candidates: candidates asked of each approximate index over directories.
         is_exact: scan everything.
+        is_by_row: every row is a match of its own, which CLASSIC asks for; no directories then.
     """
 
     max_exact_rows: int
     n_candidates: int
     n_directory_candidates: int
     is_exact: bool = False
+    is_by_row: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,6 +121,7 @@ def find_seeds(
             snapshot.rows,
             question,
             where,
+            int(parameters.is_by_row),
             int(is_whole),
             candidates,
             first_fresh,

@@ -1,4 +1,4 @@
-"""Say of an empty answer whether all that could be scored lies in subtrees that the request leaves out."""
+"""Say of an empty answer whether there was something to score that the request leaves out before it looks."""
 
 from __future__ import annotations
 
@@ -22,10 +22,21 @@ _EXACT = SeedParameters(max_exact_rows=0, n_candidates=0, n_directory_candidates
 
 
 def is_left_out(
-    snapshot: Snapshot, request: RetrieveRequest, identity: Identity, question: Question, now_us: int
+    snapshot: Snapshot,
+    request: RetrieveRequest,
+    identity: Identity,
+    question: Question,
+    now_us: int,
+    *,
+    is_narrow: bool,
 ) -> bool:
-    """Return whether the scope holds something to score, all of it in excluded subtrees."""
-    if not request.filter.exclude_uris:
+    """Return whether the scope holds something to score, all of it in excluded subtrees or far from what is wanted.
+
+    Args:
+        snapshot, request, identity, question, now_us: of the retrieval.
+        is_narrow: whether it looked only near the few contexts of the types that are wanted.
+    """
+    if not (is_narrow or request.filter.exclude_uris):
         return False
     place, _ = resolve_place(snapshot, replace(request, filter=Filter()), identity, now_us)
     conditions = make_conditions(snapshot, place, Filter(), (), (), now_us)

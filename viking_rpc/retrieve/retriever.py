@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from viking_kernels.arrays import PART_OWN, Conditions, Pool, Question, Rules, frozen
-from viking_kernels.scan import N_SCAN_COUNTS, SCAN_FILTERED, SCAN_MATCHED, SCAN_ROWS, scan_rows
 from viking_rpc.domain.query import Mode, Profile, TraceLevel
 from viking_rpc.domain.trace import (
     AnswerWarning,
@@ -23,6 +22,7 @@ from viking_rpc.domain.trace import (
     StopReason,
     ThresholdSpace,
 )
+from viking_rpc.index.narrowing import narrow
 from viking_rpc.index.pools import best_first, make_pool
 from viking_rpc.index.scopes import make_conditions
 from viking_rpc.index.seeds import SeedParameters, Seeds, find_seeds
@@ -62,6 +62,7 @@ class SearchSettings:
         n_candidates: candidates asked of each approximate index over files for starting points.
         n_directory_candidates: the same for directories.
         n_flat_candidates: the same for QUICK, at least; four times the limit if that is more.
+        n_classic_candidates: the same for the starting points of CLASSIC, which are to be the exact ones.
     """
 
     presets: Mapping[Profile, Parameters] = field(default_factory=lambda: PRESETS)
@@ -69,6 +70,7 @@ class SearchSettings:
     n_candidates: int = 16
     n_directory_candidates: int = 12
     n_flat_candidates: int = 128
+    n_classic_candidates: int = 64
 
 
 class Retrieval:
@@ -117,6 +119,9 @@ class Retrieval:
         self._conditions = make_conditions(
             snapshot, self._place, request.filter, request.scope.types, request.filter.levels, now_us
         )
+        types = () if self._is_classic else request.scope.types  # the published algorithm opens what leads nowhere
+        place = (self._place, self._conditions)
+        self._near, self._near_conditions = narrow(snapshot, *place, types, self._settings.max_exact_rows)
         self._limit = request.limit
         self._like_node = -1
         self._question = self._ask(vector, identity)
@@ -152,7 +157,7 @@ class Retrieval:
         """QUICK: one flat search by own score; rows collapse to nodes before the cut (CLASSIC: after it)."""
         limit = self._limit
         if self._is_classic:
-            return self._scan_rows(self._conditions, max(limit, self.parameters.global_top_k))
+            return self._find_rows(self._conditions, max(limit, self.parameters.global_top_k), is_exact=True)
         n_candidates = max(self._settings.n_flat_candidates, 4 * limit)
         seeds = self._find_seeds(limit, 0, n_candidates, n_candidates)
         is_told = seeds.path != "exact" or seeds.n_matched <= limit or self._n_passing(seeds.matches) < limit
@@ -164,11 +169,11 @@ class Retrieval:
 
     def _start_descent(self) -> Seeds:
         """THINKING: find starting points and queue them."""
-        request, parameters, roots = self.request, self.parameters, self._place.roots
+        request, parameters, roots = self.request, self.parameters, self._near.roots
         n_best = max(self._limit, parameters.global_top_k)
         if self._is_classic:
             above = self._conditions._replace(level_mask=_CLASSIC_LEVELS, is_open=1)
-            seeds = self._scan_rows(above, n_best)
+            seeds = self._find_rows(above, n_best, is_exact=False)
             chosen = best_first(seeds.matches)
             self._descent = self._make_descent(len(chosen))
             self._descent.start_classic(
@@ -194,8 +199,8 @@ class Retrieval:
     def _find_seeds(self, n_matches: int, n_directories: int, n_candidates: int, n_directory_candidates: int) -> Seeds:
         return find_seeds(
             self.snapshot,
-            self._place,
-            self._conditions,
+            self._near,
+            self._near_conditions,
             self._question,
             SeedParameters(
                 max_exact_rows=self._settings.max_exact_rows,
@@ -207,13 +212,12 @@ class Retrieval:
             self._scratch.pool("directories", n_directories),
         )
 
-    def _scan_rows(self, conditions: Conditions, n_rows: int) -> Seeds:
+    def _find_rows(self, conditions: Conditions, n_rows: int, *, is_exact: bool) -> Seeds:
         """Search flat by rows: what CLASSIC does before it collapses them."""
-        counts = np.zeros(N_SCAN_COUNTS, np.int64)
+        n_candidates = max(self._settings.n_classic_candidates, 4 * n_rows)
+        parameters = SeedParameters(self._settings.max_exact_rows, 0, n_candidates, is_exact=is_exact, is_by_row=True)
         pool = self._scratch.pool("matches", n_rows)
-        scan_rows(self.snapshot.tree, self.snapshot.rows, self._question, conditions, pool, counts)
-        n_rows, n_matched, n_filtered = counts[[SCAN_ROWS, SCAN_MATCHED, SCAN_FILTERED]].tolist()
-        return Seeds(pool, _NO_ROOM, n_rows, n_matched, n_filtered, "exact")
+        return find_seeds(self.snapshot, self._place, conditions, self._question, parameters, pool, _NO_ROOM)
 
     # -- descend
 
@@ -221,9 +225,9 @@ class Retrieval:
         return Descent(
             self.snapshot,
             self._question,
-            self._conditions,
+            self._near_conditions,
             self._make_rules(),
-            self._place.roots,
+            self._near.roots,
             limit=self._n_candidates,
             n_starts=n_starts,
             scratch=self._scratch,
@@ -379,7 +383,8 @@ class Retrieval:
         if n_cut:
             return EmptyReason.BELOW_THRESHOLD
         asked = (self.snapshot, self.request, self._identity, self._question, self.now_us)
-        return EmptyReason.FILTERED_OUT if n_filtered or is_left_out(*asked) else EmptyReason.NO_CONTEXTS
+        is_held = n_filtered or self._near.has_others or is_left_out(*asked, is_narrow=self._near is not self._place)
+        return EmptyReason.FILTERED_OUT if is_held else EmptyReason.NO_CONTEXTS
 
     def _stats(self, n_filtered: int, totals: DescentTotals | None) -> RetrieveStats:
         """Say what the retrieval cost."""
@@ -395,5 +400,5 @@ class Retrieval:
             seed_us=self._seed_us,
             descent_us=descent.duration_us if descent else 0.0,
             total_us=(time.perf_counter_ns() - self._started) / 1000 + self._embed_us,
-            levels=descent.levels() if descent and self.request.trace_level >= TraceLevel.STATS else (),
+            levels=descent.levels() if descent else (),
         )
