@@ -6,8 +6,26 @@ from typing import Annotated
 
 import typer
 
-from viking_rpc.cli import tasks
-from viking_rpc.cli.options import Config, Data, Json, ModeName, ProfileName, Server, TypeName, UriArgument
+from viking_rpc.cli import keys, tasks
+from viking_rpc.cli.options import (
+    Account,
+    Config,
+    Data,
+    Json,
+    KeyFile,
+    ModeName,
+    Peer,
+    PlainKey,
+    ProfileName,
+    Server,
+    ServerCa,
+    SpeaksTls,
+    TlsClientCert,
+    TlsClientKey,
+    TypeName,
+    UriArgument,
+    User,
+)
 
 app = typer.Typer(
     name="viking",
@@ -47,11 +65,37 @@ def common(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
     traceback: Annotated[bool, typer.Option("--traceback", help="Show where an unforeseen error came from.")] = False,
+    key_file: KeyFile = None,
+    account: Account = "",
+    user: User = "",
+    peer: Peer = "",
+    has_tls: SpeaksTls = False,
+    tls_ca: ServerCa = None,
+    tls_client_cert: TlsClientCert = None,
+    tls_client_key: TlsClientKey = None,
+    plain_key: PlainKey = False,
 ) -> None:
     """Take what stands before the command."""
     import logging
+    import os
+
+    from viking_rpc.cli.connection import Connection, use
 
     _state["traceback"] = traceback
+    use(
+        Connection(
+            key=os.environ.get("VIKING_KEY", ""),
+            key_file=key_file,
+            account=account,
+            user=user,
+            peer=peer,
+            has_tls=has_tls,
+            tls_ca=tls_ca,
+            tls_client_cert=tls_client_cert,
+            tls_client_key=tls_client_key,
+            allow_plain_key=plain_key,
+        )
+    )
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
 
 
@@ -89,7 +133,7 @@ def serve(
         typer.Option(
             "--listen",
             metavar="HOST:PORT",
-            help="Loopback address, or unix:PATH.  [default: 127.0.0.1:7654]",
+            help="Address, or unix:PATH.  [default: 127.0.0.1:7654]",
             show_default=False,
         ),
     ] = None,
@@ -97,12 +141,31 @@ def serve(
         int | None,
         typer.Option("--workers", metavar="N", help="Processes that share the port.  [default: 1]", show_default=False),
     ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option("--tls-cert", metavar="FILE", help="Speak TLS with this certificate chain (PEM).")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key (PEM).")] = None,
+    tls_client_ca: Annotated[
+        Path | None,
+        typer.Option("--tls-client-ca", metavar="FILE", help="Only clients with a certificate that these signed (PEM)."),
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Listen anywhere without keys: whoever reaches the port may do all.")
+    ] = False,
     config: Config = None,
 ) -> None:
     """Serve a data directory over gRPC until SIGINT or SIGTERM."""
     from viking_rpc.cli.serving import serve_data
 
-    serve_data(data, listen, config, workers)
+    flags = {
+        "server.listen": listen,
+        "server.workers": workers,
+        "server.insecure": insecure or None,
+        "tls.cert": tls_cert,
+        "tls.key": tls_key,
+        "tls.client_ca": tls_client_ca,
+    }
+    serve_data(data, config, flags)
 
 
 @app.command()
@@ -385,6 +448,7 @@ def eval_(
     evaluate_set(folder, tuple(arm or ()), data=data, config=config, as_json=as_json)
 
 
+app.add_typer(keys.app, name="keys")
 app.command("search")(tasks.search)
 app.command("explain")(tasks.explain)
 app.command("context")(tasks.context)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from viking_rpc.config import Settings
     from viking_rpc.domain.ports import Embedder
+    from viking_rpc.server.identity import IdentityResolver
 
 
 class EmbeddedServer:
@@ -21,13 +22,17 @@ class EmbeddedServer:
     Args:
         settings: in effect; `server.listen` says where.
         embedder: None makes the one that the settings name.
+        resolve: says who calls; None: the keys of the data directory.
     """
 
-    def __init__(self, settings: Settings, embedder: Embedder | None = None) -> None:
+    def __init__(
+        self, settings: Settings, embedder: Embedder | None = None, resolve: IdentityResolver | None = None
+    ) -> None:
         """Make it; nothing runs yet."""
         self.address = ""
         self._settings = settings
         self._embedder = embedder
+        self._resolve = resolve
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
         self._is_ready = threading.Event()
@@ -61,7 +66,7 @@ class EmbeddedServer:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        server = Server(self._settings, embedder=self._embedder)
+        server = Server(self._settings, embedder=self._embedder, resolve=self._resolve)
         try:
             self.address = await server.start()
             await server.load()

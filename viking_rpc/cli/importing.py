@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rich.markup import escape
 
 from viking_rpc.cli.as_json import to_json
+from viking_rpc.cli.connection import in_use
 from viking_rpc.cli.console import err, out, print_json, progress_bar
 from viking_rpc.cli.session import connected, holder_address, settings_for
 from viking_rpc.domain.access import denial, denied, may_write
@@ -142,12 +143,14 @@ def write_plan(
     on_progress = _shown(progress, "writing")
     if server:
         return _write_remote(plan, server, on_progress, allow_prune=allow_prune)
-    _require_write(plan)
     try:
         lock = DataLock.acquire(settings.data)
     except FailedPreconditionError as error:
-        return _write_remote(plan, holder_address(error), on_progress, allow_prune=allow_prune)
+        has_tls = settings.tls.cert is not None
+        return _write_remote(plan, holder_address(error), on_progress, allow_prune=allow_prune, has_tls=has_tls)
     with lock:
+        in_use().require_local()
+        _require_write(plan)
         return _write_local(plan, settings, on_progress, allow_prune=allow_prune)
 
 
@@ -200,10 +203,12 @@ def _write_local(plan: ImportPlan, settings: Settings, on_progress: OnProgress, 
     return report
 
 
-def _write_remote(plan: ImportPlan, address: str, on_progress: OnProgress, *, allow_prune: bool) -> ImportReport:
+def _write_remote(
+    plan: ImportPlan, address: str, on_progress: OnProgress, *, allow_prune: bool, has_tls: bool = False
+) -> ImportReport:
     from viking_rpc.cli.remote import RemoteTarget, ServerEmbeds
 
-    with connected(address) as client:
+    with connected(address, has_tls=has_tls) as client:
         return run_import(plan, RemoteTarget(client), ServerEmbeds(), allow_prune=allow_prune, on_progress=on_progress)
 
 

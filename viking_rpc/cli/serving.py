@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
@@ -12,6 +12,7 @@ from viking_rpc.cli.kernels import ensure_compiled
 from viking_rpc.cli.session import settings_for
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 
@@ -21,9 +22,9 @@ def set_up_logging() -> None:
     logging.getLogger("viking_rpc").setLevel(logging.INFO)
 
 
-def serve_data(data: Path | None, listen: str | None, config: Path | None, workers: int | None = None) -> None:
-    """Serve until SIGINT or SIGTERM. Raises what starting the server raises."""
-    settings = settings_for(data, config, listen, workers)
+def serve_data(data: Path | None, config: Path | None, flags: Mapping[str, Any]) -> None:
+    """Serve until SIGINT or SIGTERM, with settings by dotted key. Raises what starting the server raises."""
+    settings = settings_for(data, config, flags)
     set_up_logging()
     ensure_compiled()
     from viking_rpc.server.app import serve

@@ -5,17 +5,19 @@ from __future__ import annotations
 import socket
 import tempfile
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.markup import escape
 
+from viking_rpc.cli.connection import in_use
 from viking_rpc.cli.console import err
 from viking_rpc.cli.kernels import ensure_compiled
 from viking_rpc.config import load_settings
+from viking_rpc.domain.address import as_reached_here
 from viking_rpc.errors import FailedPreconditionError, NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from viking_rpc.client import Client
@@ -24,11 +26,9 @@ if TYPE_CHECKING:
 DATABASE_NAME: Final = "viking.db"
 
 
-def settings_for(
-    data: Path | None, config: Path | None, listen: str | None = None, workers: int | None = None
-) -> Settings:
-    """Read the settings with what the command line says of them. Raises ConfigError."""
-    return load_settings({"data": data, "server.listen": listen, "server.workers": workers}, config)
+def settings_for(data: Path | None, config: Path | None, flags: Mapping[str, Any] | None = None) -> Settings:
+    """Read the settings with what the command line says of them, by dotted key. Raises ConfigError."""
+    return load_settings({"data": data, **(flags or {})}, config)
 
 
 @contextmanager
@@ -56,13 +56,16 @@ def open_client(*, data: Path | None, server: str | None, config: Path | None) -
     require_store(settings)
     ensure_compiled()
     from viking_rpc.cli.embedded import EmbeddedServer
+    from viking_rpc.server.identity import resolve_local
 
     with tempfile.TemporaryDirectory(prefix="viking-") as folder:
         private = settings.server.model_copy(update={"listen": f"unix:{folder}/socket"})
         try:
-            embedded = EmbeddedServer(settings.model_copy(update={"server": private})).__enter__()
+            # Who may open the directory needs no key: nobody else reaches the socket.
+            own = settings.model_copy(update={"server": private})
+            embedded = EmbeddedServer(own, resolve=resolve_local).__enter__()
         except FailedPreconditionError as error:
-            with connected(holder_address(error)) as client:
+            with connected(holder_address(error), has_tls=settings.tls.cert is not None) as client:
                 yield client
             return
         try:
@@ -73,11 +76,9 @@ def open_client(*, data: Path | None, server: str | None, config: Path | None) -
 
 
 @contextmanager
-def connected(address: str) -> Iterator[Client]:
-    """Connect to a server."""
-    from viking_rpc.client import connect
-
-    with connect(address) as client:
+def connected(address: str, *, has_tls: bool = False) -> Iterator[Client]:
+    """Connect to a server, as the options before the command say; with TLS also where it is known to want that."""
+    with in_use().open(address, has_tls=has_tls) as client:
         yield client
 
 
@@ -89,7 +90,7 @@ def holder_address(error: FailedPreconditionError) -> str:
     err.print(
         f"[dim]asking the server at {escape(address)}, which holds {escape(error.metadata['path'])}[/]", soft_wrap=True
     )
-    return address
+    return as_reached_here(address)
 
 
 def require_store(settings: Settings) -> None:

@@ -2,6 +2,7 @@
 
 from viking_rpc.client.aio import AsyncClient, connect_async
 from viking_rpc.client.answers import Deleted, Imported, Moved, Page, ServerInfo, Written
+from viking_rpc.client.channel import Tls
 from viking_rpc.client.sync import Client, connect
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "Moved",
     "Page",
     "ServerInfo",
+    "Tls",
     "Written",
     "connect",
     "connect_async",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import grpc
 
 from viking_rpc.client import answers, requests, searches
-from viking_rpc.client.channel import DEFAULT_ADDRESS, call_metadata, channel_options
+from viking_rpc.client.channel import DEFAULT_ADDRESS, call_metadata, channel_options, check_plain_text
 from viking_rpc.client.errors import to_error
 from viking_rpc.client.importing import ImportMessages
 from viking_rpc.domain.assembly import DEFAULT_TOKENS, AssembleRequest
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from viking_rpc.client.channel import Metadata
+    from viking_rpc.client.channel import Metadata, Tls
     from viking_rpc.client.importing import Batches
     from viking_rpc.domain.assembly import AssembledContext
     from viking_rpc.domain.context import Context, ContextWrite
@@ -40,7 +40,14 @@ if TYPE_CHECKING:
 
 
 def connect(
-    address: str = DEFAULT_ADDRESS, *, key: str = "", account: str = "", user: str = "", peer: str = ""
+    address: str = DEFAULT_ADDRESS,
+    *,
+    key: str = "",
+    account: str = "",
+    user: str = "",
+    peer: str = "",
+    tls: Tls | None = None,
+    allow_plain_key: bool = False,
 ) -> Client:
     """Return a client of a server; the connection is made with the first call.
 
@@ -50,8 +57,18 @@ def connect(
         account: for which to act, with a key that may.
         user: for whom to act, with a key that may.
         peer: with whom the user talks.
+        tls: with which files to speak TLS; None: plain text.
+        allow_plain_key: send a key in plain text to other machines too, over a network that is trusted.
+
+    Raises:
+        FailedPreconditionError: KEY_IN_PLAIN_TEXT, TLS_FILES_UNUSABLE.
     """
-    channel = grpc.insecure_channel(address, options=channel_options())
+    check_plain_text(address, key, tls, allow_plain_key=allow_plain_key)
+    options = channel_options()
+    if tls is None:
+        channel = grpc.insecure_channel(address, options=options)
+    else:
+        channel = grpc.secure_channel(address, tls.credentials(), options=options)
     return Client(channel, call_metadata(key=key, account=account, user=user, peer=peer))
 
 

@@ -83,6 +83,35 @@ def parse_time_range(
     return since_us, before_us
 
 
+def parse_expiry(text: str, now_us: int, field: str = "expires") -> int:
+    """Read when something ends.
+
+    Args:
+        text: how long from now (`12h`, `90d`), a UTC day, which is included, or RFC 3339 where a missing offset means
+            UTC.
+        now_us: microseconds since the epoch, UTC.
+        field: what the text is called in the violation.
+
+    Returns:
+        The first microsecond after the end.
+
+    Raises:
+        InvalidArgumentError: reason INVALID_TIME; it is none of these, or lies in the past, or after the year 9999.
+    """
+    value = text.strip()
+    length = _AGO.fullmatch(value)
+    if length:
+        end_us = now_us + int(length[1]) * _UNIT_US[length[2]]
+    else:
+        start_us, length_us = _read(value, now_us, field)
+        end_us = start_us + (length_us if length_us == _DAY_US else 0)
+    if end_us <= now_us:
+        raise _invalid(field, f"{value} is over already")
+    if end_us >= _MAX_US:
+        raise _invalid(field, f"{value} is after the year 9999")
+    return end_us
+
+
 def parse_tags(texts: Iterable[str], field: str = "tags") -> dict[str, str]:
     """Read `key=value` texts into tags, lower-cased; of equal keys the later wins.
 

@@ -15,6 +15,7 @@ from grpc_reflection.v1alpha import reflection
 from viking_rpc.adapters.embedders import make_embedder
 from viking_rpc.adapters.planners import make_planner
 from viking_rpc.adapters.rerankers import make_reranker
+from viking_rpc.domain.address import UNIX
 from viking_rpc.errors import FailedPreconditionError
 from viking_rpc.pb.v1 import (
     admin_service_pb2,
@@ -27,7 +28,7 @@ from viking_rpc.pb.v1 import (
 from viking_rpc.server.admin import AdminService
 from viking_rpc.server.contexts import ContextService
 from viking_rpc.server.convert_answer import MAX_RESPONSE_BYTES
-from viking_rpc.server.exposure import UNIX, check_exposure
+from viking_rpc.server.exposure import check_exposure
 from viking_rpc.server.interceptors import Edge, Limits
 from viking_rpc.server.keys import KeyCallers, unlimited
 from viking_rpc.server.retrieval import RetrievalService

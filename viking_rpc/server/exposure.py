@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import ipaddress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from viking_rpc.domain.address import is_loopback
 from viking_rpc.errors import FailedPreconditionError
 from viking_rpc.store.keys import has_keys
 
 if TYPE_CHECKING:
     from viking_rpc.config import Settings
-
-UNIX: Final = "unix:"
 
 
 def check_exposure(settings: Settings) -> str:
@@ -38,16 +36,3 @@ def check_exposure(settings: Settings) -> str:
         "make a key: viking keys add; or let everybody in: --insecure",
         {"address": listen},
     )
-
-
-def is_loopback(address: str) -> bool:
-    """Return whether only this machine reaches an address, HOST:PORT or unix:PATH."""
-    if address.startswith(UNIX):
-        return True
-    host = address.rpartition(":")[0].strip("[]")
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Final
 
+from viking_rpc.domain.address import UNIX
 from viking_rpc.errors import FailedPreconditionError, UnavailableError
+from viking_rpc.server.exposure import check_exposure
 from viking_rpc.server.port import SharedPort
 from viking_rpc.server.worker import KEEPER, Failed, Ready, run_process
 from viking_rpc.store.lock import DataLock
@@ -82,8 +84,6 @@ class Supervisor:
                 directory and opening the store raise.
             UnavailableError: WORKERS_FAIL, a process dies again and again.
         """
-        from viking_rpc.server.exposure import UNIX, check_exposure
-
         listen = self._settings.server.listen
         told = check_exposure(self._settings)
         if listen.startswith(UNIX):
