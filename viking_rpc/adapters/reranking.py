@@ -106,27 +106,35 @@ class BatchReranker:
         """Return its stable id."""
         return self._scorer.name
 
-    async def rerank(self, query: str, texts: Sequence[RerankText], timeout_s: float | None = None) -> RerankAnswer:
+    async def rerank(
+        self, query: str, texts: Sequence[RerankText], timeout_s: float | None = None, *, account: str = ""
+    ) -> RerankAnswer:
         """Score within `timeout_s` and the options' own; a cancelled call stops its requests.
+
+        Args:
+            query: is cut where it is too long.
+            texts: are cut by their level.
+            timeout_s: None: the options' own.
+            account: whose scores are remembered; no other account gets them.
 
         Returns:
             Scores of all texts that are not blank; NaN and a fault for what is missing. Equal texts are sent once.
         """
         allowed_s = self._options.timeout_s if timeout_s is None else min(timeout_s, self._options.timeout_s)
         query, cut = self._options.budget.cut(query, texts)
-        return await asyncio.wrap_future(self._loop.submit(self._rerank(query, cut, allowed_s)))
+        return await asyncio.wrap_future(self._loop.submit(self._rerank(query, cut, allowed_s, account)))
 
     def close(self) -> None:
         """Close the connections; nothing can be reranked after."""
         self._loop.submit(self._scorer.close()).result()
         self._loop.close()
 
-    async def _rerank(self, query: str, texts: list[str], allowed_s: float) -> RerankAnswer:
+    async def _rerank(self, query: str, texts: list[str], allowed_s: float, account: str) -> RerankAnswer:
         scores = np.full(len(texts), np.nan, np.float32)
         places: dict[bytes, list[int]] = {}
         for i, text in enumerate(texts):
             if text:
-                key = _key(query, text)
+                key = _key(account, query, text)
                 known = self._recall(key)
                 if known is None:
                     places.setdefault(key, []).append(i)
@@ -233,6 +241,7 @@ class BatchReranker:
             self._cache.popitem(last=False)
 
 
-def _key(query: str, text: str) -> bytes:
+def _key(account: str, query: str, text: str) -> bytes:
     """Return what a pair is remembered by: a row that is rewritten has another text, and so another key."""
-    return blake2b(f"{len(query)}\0{query}{text}".encode(errors="surrogatepass"), digest_size=16).digest()
+    named = f"{len(account)}\0{len(query)}\0{account}{query}{text}"
+    return blake2b(named.encode(errors="surrogatepass"), digest_size=16).digest()

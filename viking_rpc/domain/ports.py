@@ -97,10 +97,13 @@ class Reranker(Protocol):
     def name(self) -> str:
         """Return its stable id, for GetStoreInfo."""
 
-    async def rerank(self, query: str, texts: Sequence[RerankText], timeout_s: float | None = None) -> RerankAnswer:
+    async def rerank(
+        self, query: str, texts: Sequence[RerankText], timeout_s: float | None = None, *, account: str = ""
+    ) -> RerankAnswer:
         """Score within `timeout_s`, without blocking the event loop; a cancelled call stops its requests.
 
         Never raises for what is wrong with a model or its answer: scores are missing then, and the answer says why.
+        What is remembered for one account is not known to another: how many texts were sent would tell of its queries.
         """
 
     def close(self) -> None:

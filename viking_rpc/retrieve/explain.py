@@ -245,12 +245,14 @@ class Explainer:
             if not readable.contains(Uri.from_canonical(uri)):
                 continue  # a container of other users' data
             is_open = record is not None and scored.step >= 0
+            # a directory's row holds the words of all that lies below it, of which a caller with a peer may not know
+            is_whole = readable.contains_subtree(Uri.from_canonical(uri))
             steps.append(
                 PathStep(
                     uri=uri,
-                    parts=scored.parts,
-                    sibling_rank=scored.sibling_rank,
-                    sibling_count=scored.sibling_count,
+                    parts=scored.parts if is_whole else None,
+                    sibling_rank=scored.sibling_rank if is_whole else 0,
+                    sibling_count=scored.sibling_count if is_whole else 0,
                     step_index=scored.step if is_open else None,
                     round=int(record.step_round[scored.step]) if record is not None and is_open else None,
                 )

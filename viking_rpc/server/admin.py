@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from viking_rpc.config import describe
+from viking_rpc.domain.identity import Role
 from viking_rpc.domain.query import Profile
 from viking_rpc.domain.rerank import MAX_TEXTS
 from viking_rpc.pb.v1 import admin_service_pb2 as pb
@@ -16,9 +17,11 @@ from viking_rpc.server.counting import count_visible
 from viking_rpc.server.later import not_offered
 
 if TYPE_CHECKING:
+    from viking_rpc.domain.identity import Identity
     from viking_rpc.retrieve.profiles import Parameters
     from viking_rpc.server.call import Call
     from viking_rpc.server.runner import Runner
+    from viking_rpc.store.store import StoreInfo
 
 INDEX_ENGINE = "embedded"
 
@@ -55,9 +58,9 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
             revision=snapshot.revision,
             data_model_id=info.model if visible.n_rows else "",
             index_state=pb.INDEX_STATE_MERGING if info.is_laying_out else pb.INDEX_STATE_READY,
-            pending_row_count=info.pending_rows,
+            pending_row_count=info.pending_rows if identity.role is not Role.USER else 0,
             checkpoint_revision=info.checkpoint_revision,
-            database_bytes=info.database_bytes,
+            database_bytes=info.database_bytes if _may_know_size(identity, info) else 0,
             start_time=timestamp_fields(runner.start_us),
             default_options=_options(Profile.BALANCED, presets[Profile.BALANCED]),
             profile_options={
@@ -81,6 +84,11 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
         """Not offered yet."""
         del request, context
         raise not_offered("AdminService.CreateCheckpoint")
+
+
+def _may_know_size(identity: Identity, info: StoreInfo) -> bool:
+    """Return whether the size of the whole store tells a caller nothing of what others have in it."""
+    return identity.role is Role.ROOT or (identity.role is Role.ADMIN and info.is_alone)
 
 
 def _options(profile: Profile, parameters: Parameters) -> retrieval_service_pb2.RetrieveOptions:

@@ -89,7 +89,8 @@ async def supply(runner: Runner, retrieval: Retrieval, call: Call, end_s: float)
     texts = await _texts_of(runner, retrieval.snapshot, retrieval.wanted, call)
     left_s = end_s - time.monotonic()
     share = _STEERING_SHARE if retrieval.stop_reason is None else 1.0
-    answer = await runner.reranker.rerank(query_text(retrieval.request), texts, left_s * share)
+    account = call.identity.account
+    answer = await runner.reranker.rerank(query_text(retrieval.request), texts, left_s * share, account=account)
     retrieval.supply(answer, (time.monotonic() - started_s) * 1e6)
 
 

@@ -70,7 +70,7 @@ def write_drafts(runner: Runner, drafts: Sequence[Draft], call: Call, request_id
     """
     account = call.identity.account
     if request_id:
-        request_id = f"{call.identity.user}/{request_id}"  # nobody gets another's answer
+        request_id = f"{call.identity.user}/{call.identity.peer}/{request_id}"  # nobody gets another's answer
         first = runner.store.answered(account, request_id)
         if first is not None:
             return first

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import threading
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from viking_rpc.domain.ports import SystemClock
@@ -44,7 +45,8 @@ class StoreInfo:
         pending_rows: rows that are fresh or replaced since the tree was laid out.
         is_laying_out: whether they are being folded in.
         counts: visible directories, files and rows.
-        notes: what was found damaged and rebuilt since the store was opened.
+        is_alone: whether the store holds no other account, so that its size is this one's.
+        notes: what of the account was found damaged and rebuilt since the store was opened.
     """
 
     model: str
@@ -56,6 +58,7 @@ class StoreInfo:
     is_laying_out: bool
     database_bytes: int
     counts: Counts
+    is_alone: bool
     notes: tuple[str, ...]
 
 
@@ -77,7 +80,7 @@ class Store:
         self._opening = threading.Lock()
         self._unloading = threading.Lock()
         self._clicks = itertools.count(1)
-        self.notes: list[str] = []
+        self._notes: dict[str, list[str]] = {}
         database.on_committed(self._expect, self._is_followed)
         self._follower = Follower(database, self._follow, self._adopt) if settings.is_shared else None
 
@@ -163,7 +166,7 @@ class Store:
             with self._opening:
                 tree = self._trees.get(account)
                 if tree is None:
-                    tree = AccountTree(account, self.database, self.layouts, self.notes.append)
+                    tree = AccountTree(account, self.database, self.layouts, partial(self.note, account))
                     self._trees[account] = tree
         tree.used = next(self._clicks)
         return tree
@@ -301,6 +304,15 @@ class Store:
         """Return URI -> source hash of what was imported at and below a URI."""
         return self.database.source_hashes(account, uri, now_us=self._clock.now_us())
 
+    def note(self, account: str, text: str) -> None:
+        """Remember what was degraded, for those who ask about the account."""
+        self._notes.setdefault(account, []).append(text)
+
+    @property
+    def notes(self) -> list[str]:
+        """Return what was degraded in any account."""
+        return [note for notes in self._notes.values() for note in notes]
+
     def info(self, account: str) -> StoreInfo:
         """Return facts about an account."""
         tree, snapshot = self._tree(account), self.snapshot(account)
@@ -315,7 +327,8 @@ class Store:
             is_laying_out=tree.is_laying_out,
             database_bytes=sum(path.stat().st_size for path in self.folder.glob("viking.db*")),
             counts=self.database.counts(account, now_us=self._clock.now_us()),
-            notes=tuple(self.notes),
+            is_alone=set(self.database.accounts()) <= {account},
+            notes=tuple(self._notes.get(account, ())),
         )
 
 
