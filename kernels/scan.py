@@ -40,17 +40,47 @@ def _consider(tree, rows, node, question, conditions, matches, directories, coun
     _offer(matches, tree, node, row, own, dense, lexical, may_repeat)
 
 
-@kernel(I64(TREE, ROWS, QUESTION, CONDITIONS, I64, RO_I32_1D, I64, I64, POOL, POOL, I64_1D))
+@device
+def _consider_rows(tree, rows, node, question, conditions, best, counts):
+    """Score the rows of a node that is in scope, those of the wanted levels; offer each by itself."""
+    if not is_visible(tree, node, conditions.now_us) or not is_wanted(tree, node, conditions):
+        return
+    for row in range(tree.row_lo[node], tree.row_hi[node]):
+        if not (conditions.level_mask >> rows.level[row]) & 1:
+            continue
+        own, dense, lexical = score_row(rows, row, question)
+        counts[SCAN_ROWS] += 1
+        counts[SCAN_MATCHED] += 1
+        order = tree.tie[node] * 4 + rows.level[row]
+        if pool_admits(best, own, order):
+            nan = np.float32(np.nan)
+            pool_add(best, own, order, node, row, -1, dense, lexical, own, nan, own, nan)
+
+
+@kernel(I64(TREE, ROWS, QUESTION, CONDITIONS, I64, I64, RO_I32_1D, I64, I64, POOL, POOL, I64_1D))
 def scan_nodes(
-    tree, rows, question, conditions, is_whole, candidates, first_fresh, has_expiry, matches, directories, counts
+    tree,
+    rows,
+    question,
+    conditions,
+    is_by_row,
+    is_whole,
+    candidates,
+    first_fresh,
+    has_expiry,
+    matches,
+    directories,
+    counts,
 ):
     """Score nodes in scope exactly: all of them, or the candidates that an approximate search proposed.
 
     Breadth-first numbering makes the base nodes of a subtree one range at each depth.
 
     Args:
+        is_by_row: 1: every row is a match of its own, as CLASSIC cuts rows before it joins them; no directories then.
         is_whole: 1: every node in scope, `candidates` is not read.
-        candidates: int32[n], node ids; those out of scope and the fresh ones are passed over, repeats keep one place.
+        candidates: int32[n], node ids; those out of scope and the fresh ones are passed over, repeats keep one place
+            (by row there must be none).
         first_fresh: score the fresh nodes from this id on too; the number of nodes: none of them.
         has_expiry: 1 when some directory may be expired, so that ancestors must be asked.
         matches: pool of nodes that fulfil all conditions, by their best row among the wanted levels.
@@ -83,36 +113,10 @@ def scan_nodes(
                 continue
             if has_expiry and is_expired_above(tree, node, conditions.now_us):
                 continue
-            _consider(tree, rows, node, question, conditions, matches, directories, counts, may_repeat)
-    return counts[SCAN_ROWS]
-
-
-@kernel(I64(TREE, ROWS, QUESTION, CONDITIONS, POOL, I64_1D))
-def scan_rows(tree, rows, question, conditions, best, counts):
-    """Score every row in scope, one entry a row: the global search of CLASSIC, which cuts rows before it joins them.
-
-    Args:
-        best: pool of rows of visible nodes whose level is in `conditions.level_mask` and that fulfil the filter.
-        counts: as in `scan_scope`.
-
-    Returns:
-        The number of rows scored.
-    """
-    for node in range(tree.parent.shape[0]):
-        if not is_visible(tree, node, conditions.now_us) or not is_in_scope(tree, node, conditions):
-            continue
-        if is_expired_above(tree, node, conditions.now_us) or not is_wanted(tree, node, conditions):
-            continue
-        for row in range(tree.row_lo[node], tree.row_hi[node]):
-            if not (conditions.level_mask >> rows.level[row]) & 1:
-                continue
-            own, dense, lexical = score_row(rows, row, question)
-            counts[SCAN_ROWS] += 1
-            counts[SCAN_MATCHED] += 1
-            order = tree.tie[node] * 4 + rows.level[row]
-            if pool_admits(best, own, order):
-                nan = np.float32(np.nan)
-                pool_add(best, own, order, node, row, -1, dense, lexical, own, nan, own, nan)
+            if is_by_row:
+                _consider_rows(tree, rows, node, question, conditions, matches, counts)
+            else:
+                _consider(tree, rows, node, question, conditions, matches, directories, counts, may_repeat)
     return counts[SCAN_ROWS]
 
 

@@ -17,7 +17,7 @@ from viking_kernels import arrays as a
 from viking_kernels import frontier as f
 from viking_kernels.classic import start_classic
 from viking_kernels.hotness import hotness
-from viking_kernels.scan import N_SCAN_COUNTS, scan_rows
+from viking_kernels.scan import N_SCAN_COUNTS, scan_nodes
 
 from .driver import go_on, make_frontier, make_pool, slots_of
 from .trees import Layout, Snapshot, build, condition_arrays, few, float32, frozen, int32, question_arrays, seeds
@@ -88,7 +88,8 @@ class Run:
         """Find the best rows of some levels below the target."""
         best = make_pool(max(self.limit, classic.GLOBAL_TOP_K))
         counts = np.zeros(N_SCAN_COUNTS, np.int64)
-        scan_rows(self.snapshot.tree, self.snapshot.rows, self.question, self.conditions(levels), best, counts)
+        here = self.snapshot.tree, self.snapshot.rows, self.question, self.conditions(levels)
+        scan_nodes(*here, 1, 1, np.empty(0, np.int32), 0, 1, best, make_pool(0), counts)
         return best
 
     def rerank(self, rows: list[int], scores: list[float]) -> list[float]:

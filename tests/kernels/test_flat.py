@@ -127,6 +127,7 @@ def test_whole_scope_is_scanned(seed: int, n: int, k: int, k_directories: int) -
         snapshot.rows,
         trees.question_arrays(question),
         condition_arrays(snapshot, conditions),
+        0,
         1,
         NOTHING,
         0,
@@ -148,7 +149,7 @@ def test_match_carries_its_best_row_and_its_parts(seed: int, n: int) -> None:
     matches = make_pool(1000)
     arguments = trees.question_arrays(question), condition_arrays(snapshot, conditions)
     counts = np.zeros(scan.N_SCAN_COUNTS, np.int64)
-    scan.scan_nodes(snapshot.tree, snapshot.rows, *arguments, 1, NOTHING, 0, 1, matches, make_pool(0), counts)
+    scan.scan_nodes(snapshot.tree, snapshot.rows, *arguments, 0, 1, NOTHING, 0, 1, matches, make_pool(0), counts)
     for slot in slots_of(matches):
         context = world[snapshot.paths[matches.node[slot]]]
         first = int(snapshot.tree.row_lo[matches.node[slot]])
@@ -186,6 +187,7 @@ def test_candidates_are_rescored_and_fresh_nodes_join_them(seed: int, n: int, k:
         trees.question_arrays(question),
         condition_arrays(snapshot, conditions),
         0,
+        0,
         arrays.frozen(trees.int32(candidates)),
         first_fresh,
         1,
@@ -202,12 +204,18 @@ def test_candidates_are_rescored_and_fresh_nodes_join_them(seed: int, n: int, k:
 def test_rows_are_ranked_before_they_are_collapsed(seed: int, n: int, k: int) -> None:
     world, question, conditions, snapshot = case(seed, n)
     best = make_pool(k)
-    scan.scan_rows(
+    scan.scan_nodes(
         snapshot.tree,
         snapshot.rows,
         trees.question_arrays(question),
         condition_arrays(snapshot, conditions),
+        1,
+        1,
+        NOTHING,
+        0,
+        1,
         best,
+        make_pool(0),
         np.zeros(scan.N_SCAN_COUNTS, np.int64),
     )
     found = [

@@ -10,7 +10,7 @@ import numpy as np
 
 from tests.oracle.model import Conditions
 from viking_kernels import arrays as a
-from viking_kernels.scan import N_SCAN_COUNTS, scan_nodes, scan_rows
+from viking_kernels.scan import N_SCAN_COUNTS, scan_nodes
 
 from .driver import descend, make_pool, ranking
 from .trees import (
@@ -39,8 +39,9 @@ def answer(seed: int) -> tuple[Ranking, Ranking, Ranking, list[int]]:
     arguments = SNAPSHOT.tree, SNAPSHOT.rows, question_arrays(question), condition_arrays(SNAPSHOT, HERE)
     counts = np.zeros(N_SCAN_COUNTS, np.int64)
     nodes, directories, rows = make_pool(7), make_pool(3), make_pool(7)
-    scan_nodes(*arguments, 1, np.empty(0, np.int32), 0, 1, nodes, directories, counts)
-    scan_rows(*arguments, rows, counts)
+    whole = 1, np.empty(0, np.int32), 0, 1
+    scan_nodes(*arguments, 0, *whole, nodes, directories, counts)
+    scan_nodes(*arguments, 1, *whole, rows, make_pool(0), counts)
     outcome = descend(SNAPSHOT, question, HERE, make_rules(seed), [()], k=7, max_rounds=1)
     counters = outcome.frontier.counters[[a.COUNT_ROWS, a.COUNT_MATCHED, a.COUNT_EXPANDED]]
     found = [ranking(pool, SNAPSHOT.paths) for pool in (nodes, rows, outcome.pool)]
