@@ -28,22 +28,6 @@ REQUEST = pb.RetrieveRequest(query=pb.Query(text="where is the secret"))
 INFO = admin_service_pb2.GetStoreInfoRequest()
 
 
-@pytest.mark.parametrize(
-    ("service", "method", "request_class"),
-    [
-        ("admin", "GetRetrievalStats", admin_service_pb2.GetRetrievalStatsRequest),
-        ("admin", "CreateCheckpoint", admin_service_pb2.CreateCheckpointRequest),
-    ],
-)
-async def test_what_is_not_offered_names_the_method(
-    stubs: Stubs, service: str, method: str, request_class: type
-) -> None:
-    with pytest.raises(grpc.aio.AioRpcError, match=method) as caught:
-        await getattr(getattr(stubs, service), method)(request_class())
-    assert caught.value.code() == grpc.StatusCode.UNIMPLEMENTED
-    assert reason_of(caught.value) == "NOT_OFFERED"
-
-
 async def test_an_unforeseen_error_is_logged_and_its_text_not_sent(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

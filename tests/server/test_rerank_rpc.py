@@ -23,12 +23,14 @@ from viking_rpc.domain.trace import ThresholdSpace
 from viking_rpc.pb.v1 import admin_service_pb2, context_pb2
 from viking_rpc.pb.v1 import retrieval_service_pb2 as pb
 from viking_rpc.pb.v1.context_pb2 import Context, Vector
+from viking_rpc.server.statistics import retrieval_stats
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
     from tests.adapters.stub import Stub
+    from viking_rpc.domain.statistics import RetrievalStats
     from viking_rpc.server.app import Server
 
 QUERY = pb.Query(text="one")
@@ -74,6 +76,11 @@ def reasons(response: pb.RetrieveResponse) -> list[str]:
     return [warning.reason for warning in response.warnings]
 
 
+def stats_of(server: Server) -> RetrievalStats:
+    """Return what the server has counted."""
+    return retrieval_stats(server.runner.readings.account("default"))
+
+
 BY_VECTORS = ["a/1.md", "a/2.md", "a/3.md", "a/.overview.md", "b/.abstract.md"]
 BY_RERANKER = ["a/2.md", "a/.overview.md", "a/1.md", "a/3.md", "b/.abstract.md"]
 
@@ -91,8 +98,8 @@ async def test_the_mode_decides_whether_a_reranker_is_asked(tmp_path: Path) -> N
             assert len(stub.requests) == 1
             wished = await retrieve(stubs, mode=pb.RETRIEVE_MODE_QUICK, rerank_mode=pb.RERANK_MODE_PREFER)
             assert (names(wished), reasons(wished)) == (BY_VECTORS, ["RERANK_SKIPPED"])
-            counts = server.runner.rerank_counts
-            assert (counts.n_attempted, counts.n_used, counts.n_fallback, counts.n_partial) == (1, 1, 0, 0)
+            counts = stats_of(server)
+            assert (counts.n_rerank_attempted, counts.n_rerank_used, counts.n_rerank_fallback, counts.n_rerank_partial) == (1, 1, 0, 0)
 
 
 async def test_search_reranks(tmp_path: Path) -> None:
@@ -157,8 +164,8 @@ async def test_a_broken_reranker_is_told_and_costs_nothing_else(tmp_path: Path, 
         async with reranking(tmp_path, stub) as (server, stubs):
             response = await retrieve(stubs)
             assert (names(response), reasons(response)) == (BY_VECTORS, [reason])
-            counts = server.runner.rerank_counts
-            assert (counts.n_attempted, counts.n_used, counts.n_fallback) == (1, 0, 1)
+            counts = stats_of(server)
+            assert (counts.n_rerank_attempted, counts.n_rerank_used, counts.n_rerank_fallback) == (1, 0, 1)
             error = await refused(retrieve(stubs, rerank_mode=pb.RERANK_MODE_REQUIRE))
             assert (error.code(), reason_of(error)) == (grpc.StatusCode.UNAVAILABLE, reason)
 
@@ -171,8 +178,8 @@ async def test_a_part_of_an_answer_is_used(tmp_path: Path) -> None:
             response = await retrieve(stubs, rerank_mode=pb.RERANK_MODE_REQUIRE)
             assert names(response) == ["a/3.md", "a/1.md", "a/2.md", "a/.overview.md", "b/.abstract.md"]
             assert reasons(response) == ["RERANK_PARTIAL"]
-            counts = server.runner.rerank_counts
-            assert (counts.n_used, counts.n_fallback, counts.n_partial) == (1, 0, 1)
+            counts = stats_of(server)
+            assert (counts.n_rerank_used, counts.n_rerank_fallback, counts.n_rerank_partial) == (1, 0, 1)
 
 
 async def test_a_reranker_that_hangs_costs_its_time_limit(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -13,7 +13,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
@@ -35,14 +35,15 @@ DIMENSIONS = 4
 START_S = 120.0
 CODE = """
 import pathlib, sys
-from viking_rpc.cli.serving import set_up_logging
+from functools import partial
 from viking_rpc.config import Settings
 from viking_rpc.server.app import serve
-set_up_logging()
+from viking_rpc.server.logs import set_up_logging
 server = {"listen": "127.0.0.1:0", "workers": int(sys.argv[2])}
 embedder = {"name": "none", "dimensions": int(sys.argv[3])}
-settings = Settings(data=pathlib.Path(sys.argv[1]), server=server, embedder=embedder)
-serve(settings, lambda address: print(address, flush=True), set_up_logging)
+settings = Settings(data=pathlib.Path(sys.argv[1]), server=server, embedder=embedder, metrics={"port": 0})
+set_up_logging(settings.log)
+serve(settings, lambda address: print(address, flush=True), partial(set_up_logging, settings.log))
 """
 
 
@@ -63,9 +64,13 @@ class Running:
                 self.log.append(line)
                 self.has_news.notify_all()
 
+    def events(self, event: str) -> list[dict[str, Any]]:
+        """Return what the log tells of an event."""
+        found = [json.loads(line) for line in list(self.log) if line.startswith("{")]
+        return [one for one in found if one["event"] == event]
+
     def pids(self, name: str) -> list[int]:
-        found = [re.search(rf"process_ready name={name} pid=(\d+)", line) for line in self.log]
-        return [int(one[1]) for one in found if one]
+        return [one["pid"] for one in self.events("process_ready") if one["name"] == name]
 
     def await_pids(self, name: str, n: int) -> list[int]:
         with self.has_news:
@@ -228,7 +233,9 @@ def test_all_end_with_their_supervisor_and_the_log_names_the_worker(tmp_path: Pa
         assert server.process.wait(30) == 0
         assert not any(_is_alive(pid) for pid in pids)
         log = "".join(server.log)
-        assert re.search(r"rpc worker=[12] method=ContextService/UpsertContexts code=OK", log)
+        [told] = server.events("rpc")
+        assert (told["method"], told["code"]) == ("ContextService/UpsertContexts", "OK")
+        assert told["worker"] in {"1", "2"}
         assert "Traceback" not in log
 
 

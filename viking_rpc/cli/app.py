@@ -149,6 +149,12 @@ def serve(
         Path | None,
         typer.Option("--tls-client-ca", metavar="FILE", help="Only clients with a certificate that these signed (PEM)."),
     ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            "--metrics-port", metavar="N", help="Serve figures for Prometheus over HTTP on this port of 127.0.0.1."
+        ),
+    ] = None,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Listen anywhere without keys: whoever reaches the port may do all.")
     ] = False,
@@ -161,6 +167,7 @@ def serve(
         "server.listen": listen,
         "server.workers": workers,
         "server.insecure": insecure or None,
+        "metrics.port": metrics_port,
         "tls.cert": tls_cert,
         "tls.key": tls_key,
         "tls.client_ca": tls_client_ca,

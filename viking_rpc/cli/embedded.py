@@ -6,6 +6,7 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING, Self
 
+from viking_rpc.config import MetricsSettings
 from viking_rpc.server.app import Server
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ class EmbeddedServer:
     ) -> None:
         """Make it; nothing runs yet."""
         self.address = ""
-        self._settings = settings
+        # The port of the metrics is a server's own, and nobody would look there for those of a command.
+        self._settings = settings.model_copy(update={"metrics": MetricsSettings()})
         self._embedder = embedder
         self._resolve = resolve
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
@@ -16,20 +16,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def set_up_logging() -> None:
-    """Write the log to standard error; called in every process of a server."""
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
-    logging.getLogger("viking_rpc").setLevel(logging.INFO)
-
-
 def serve_data(data: Path | None, config: Path | None, flags: Mapping[str, Any]) -> None:
     """Serve until SIGINT or SIGTERM, with settings by dotted key. Raises what starting the server raises."""
+    from viking_rpc.server.logs import set_up_logging
+
     settings = settings_for(data, config, flags)
-    set_up_logging()
+    set_up_logging(settings.log)
     ensure_compiled()
     from viking_rpc.server.app import serve
 
     def tell(address: str) -> None:
         err.print(f"[bold]{escape(address)}[/] serves {escape(str(settings.data))}", soft_wrap=True)
 
-    serve(settings, tell, set_up_logging)
+    serve(settings, tell, partial(set_up_logging, settings.log))

@@ -86,6 +86,20 @@ class TlsSettings(_Section):
         return self
 
 
+class LogSettings(_Section):
+    """How the log of a server is written: `auto` is text for a terminal, JSON for anything else."""
+
+    format: Literal["auto", "json", "text"] = "auto"
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class MetricsSettings(_Section):
+    """Where Prometheus reads figures over HTTP; without a port nowhere."""
+
+    host: str = "127.0.0.1"
+    port: int | None = Field(default=None, ge=0, le=_MAX_PORT)
+
+
 def _http_address(value: str) -> str:
     """Return the address of an endpoint, which may be empty."""
     if value and (urlsplit(value).scheme not in ("http", "https") or not urlsplit(value).hostname):
@@ -261,6 +275,8 @@ class Settings(BaseSettings):
     server: ServerSettings = ServerSettings()
     keys: KeySettings = KeySettings()
     tls: TlsSettings = TlsSettings()
+    log: LogSettings = LogSettings()
+    metrics: MetricsSettings = MetricsSettings()
     embedder: EmbedderSettings = EmbedderSettings()
     planner: PlannerSettings = PlannerSettings()
     reranker: RerankerSettings = RerankerSettings()

@@ -88,6 +88,25 @@ def check_write(identity: Identity, uri: Uri, field: str = "uri", *, recursive: 
         raise denied(identity, [denial(identity, uri, "change", field)])
 
 
+def check_operator(identity: Identity, what: str, *, of_all_accounts: bool = False) -> None:
+    """Refuse whoever does not answer for the account: what its users ask together is no user's to know.
+
+    Args:
+        identity: the caller.
+        what: is asked for, e.g. "statistics".
+        of_all_accounts: it concerns every account of the server.
+
+    Raises:
+        PermissionDeniedError: reason PERMISSION_DENIED unless the role is ADMIN or ROOT; of all accounts, ROOT.
+    """
+    allowed = (Role.ROOT,) if of_all_accounts else (Role.ADMIN, Role.ROOT)
+    if identity.role not in allowed:
+        whose = "of all accounts" if of_all_accounts else f"of account {identity.account!r}"
+        roles = " and ".join(role.value for role in allowed)
+        message = f"{what} {whose} are for the role{'s' * (len(allowed) > 1)} {roles}, not for {identity.role.value!r}"
+        raise PermissionDeniedError("PERMISSION_DENIED", message, _who(identity))
+
+
 def denial(identity: Identity, uri: Uri, verb: str, field: str) -> Violation:
     """Describe one refusal, so that a caller of many URIs hears of all."""
     return Violation(field, f"may not {verb} {uri}: {_hint(identity, uri)}", "PERMISSION_DENIED")
@@ -98,9 +117,13 @@ def denied(identity: Identity, violations: Iterable[Violation]) -> PermissionDen
     return PermissionDeniedError(
         reason="PERMISSION_DENIED",
         message=f"user {identity.user!r} of account {identity.account!r} lacks the permission",
-        metadata={"user": identity.user, "account": identity.account, "role": identity.role.value},
+        metadata=_who(identity),
         violations=tuple(violations),
     )
+
+
+def _who(identity: Identity) -> dict[str, str]:
+    return {"user": identity.user, "account": identity.account, "role": identity.role.value}
 
 
 def _hint(identity: Identity, uri: Uri) -> str:

@@ -1,4 +1,4 @@
-"""The service that tells the facts of a running server: GetStoreInfo."""
+"""The service that tells the facts of a running server, and keeps it up."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from viking_rpc.config import describe
+from viking_rpc.domain.access import check_operator
 from viking_rpc.domain.identity import Role
 from viking_rpc.domain.query import Profile
 from viking_rpc.domain.rerank import MAX_TEXTS
@@ -14,7 +15,7 @@ from viking_rpc.pb.v1 import admin_service_pb2 as pb
 from viking_rpc.pb.v1 import admin_service_pb2_grpc, context_pb2, retrieval_service_pb2
 from viking_rpc.server.convert_context import timestamp_fields
 from viking_rpc.server.counting import count_visible
-from viking_rpc.server.later import not_offered
+from viking_rpc.server.statistics import retrieval_stats, stats_response
 
 if TYPE_CHECKING:
     from viking_rpc.domain.identity import Identity
@@ -74,16 +75,22 @@ class AdminService(admin_service_pb2_grpc.AdminServiceServicer):
     async def GetRetrievalStats(  # noqa: N802
         self, request: pb.GetRetrievalStatsRequest, context: Call
     ) -> pb.GetRetrievalStatsResponse:
-        """Not offered yet."""
-        del request, context
-        raise not_offered("AdminService.GetRetrievalStats")
+        """What was answered since the server started."""
+        identity, of_all = context.identity, request.all_accounts
+        check_operator(identity, "statistics", of_all_accounts=of_all)
+        readings = self._runner.readings
+        reading = await self._runner.in_thread(context, readings.account, None if of_all else identity.account)
+        return stats_response(retrieval_stats(reading))
 
     async def CreateCheckpoint(  # noqa: N802
         self, request: pb.CreateCheckpointRequest, context: Call
     ) -> pb.CreateCheckpointResponse:
-        """Not offered yet."""
-        del request, context
-        raise not_offered("AdminService.CreateCheckpoint")
+        """Lay the account out and save it."""
+        del request
+        check_operator(context.identity, "checkpoints")
+        revision = await self._runner.checkpoints.make(context)
+        context.facts["snapshot"] = revision
+        return pb.CreateCheckpointResponse(revision=revision)
 
 
 def _may_know_size(identity: Identity, info: StoreInfo) -> bool:

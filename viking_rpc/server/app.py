@@ -29,8 +29,10 @@ from viking_rpc.server.admin import AdminService
 from viking_rpc.server.contexts import ContextService
 from viking_rpc.server.convert_answer import MAX_RESPONSE_BYTES
 from viking_rpc.server.exposure import check_exposure
+from viking_rpc.server.figures import Figures, figures_path
 from viking_rpc.server.interceptors import Edge, Limits
 from viking_rpc.server.keys import KeyCallers, unlimited
+from viking_rpc.server.metrics_endpoint import MetricsEndpoint
 from viking_rpc.server.retrieval import RetrievalService
 from viking_rpc.server.runner import Runner
 from viking_rpc.server.tls import CertificateFiles
@@ -92,15 +94,17 @@ class Server:
             planner or make_planner(settings.planner),
             reranker or make_reranker(settings.reranker),
             is_shared=bool(worker),
+            figures=Figures(figures_path(settings.data, worker)) if worker else None,
         )
         limits = Limits(settings.server.default_deadline_s, settings.server.max_deadline_s)
         self._keys = KeyCallers(settings.data, settings.keys, self.runner.clock)
         callers = self._keys if resolve is None else unlimited(resolve)
-        self._edge = Edge(callers, self.runner.admission, limits, worker)
+        self._edge = Edge(callers, self.runner.admission, limits, self.runner.recorder, worker)
         self._health = health_aio.HealthServicer()
         self._worker = worker
         self._is_loaded = False
         self._lock: DataLock | None = None
+        self._metrics: MetricsEndpoint | None = None
         self._grpc: grpc.aio.Server | None = None
 
     async def start(self) -> str:
@@ -110,8 +114,8 @@ class Server:
             The address that clients connect to; with the port that was found, where any was asked for.
 
         Raises:
-            FailedPreconditionError: NOT_LOOPBACK, TLS_FILES_UNUSABLE, CANNOT_LISTEN, or what locking the data directory
-                raises.
+            FailedPreconditionError: NOT_LOOPBACK, TLS_FILES_UNUSABLE, CANNOT_LISTEN, METRICS_CANNOT_LISTEN, or what
+                locking the data directory raises.
         """
         listen = self._settings.server.listen
         told = check_exposure(self._settings)
@@ -120,6 +124,7 @@ class Server:
         credentials = self._credentials(listen)
         if not self._worker:
             self._lock = DataLock.acquire(self._settings.data)
+            self._metrics = self._open_metrics()
         server = self._grpc = grpc.aio.server(options=self._options())
         edge = self._edge.around(server)
         retrieval_service_pb2_grpc.add_RetrievalServiceServicer_to_server(RetrievalService(self.runner), edge)
@@ -172,7 +177,22 @@ class Server:
             return None
         return CertificateFiles(self._settings.tls).credentials()
 
+    def _open_metrics(self) -> MetricsEndpoint:
+        runner = self.runner
+        try:
+            return MetricsEndpoint(self._settings.metrics, runner.readings, runner.start_us)
+        except FailedPreconditionError:
+            self._release()
+            raise
+
+    @property
+    def metrics_address(self) -> str:
+        """Return where Prometheus reads figures; empty where it cannot."""
+        return self._metrics.address if self._metrics is not None else ""
+
     def _release(self) -> None:
+        if self._metrics is not None:
+            self._metrics.close()
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -214,14 +234,14 @@ async def run(server: Server, on_bound: Callable[[str], None] | None = None) -> 
 
 
 def serve(
-    settings: Settings, on_bound: Callable[[str], None] | None = None, set_up: Callable[[], None] | None = None
+    settings: Settings, on_bound: Callable[[str], None] | None = None, set_up: Callable[[], object] | None = None
 ) -> None:
     """Serve until SIGINT or SIGTERM, in this process or in as many as the settings say; blocking.
 
     Args:
         settings: in effect.
         on_bound: called with the address as soon as clients may connect.
-        set_up: called first in every further process, a function of a module: logging.
+        set_up: called first in every further process, to be pickled: logging.
 
     Raises:
         VikingError: as `Server.start` and `Server.load`, or `Supervisor.run`.

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-import logging
-import os
 import re
-import time
 from contextlib import aclosing
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import grpc
 from google.protobuf.message import DecodeError
 
-from viking_rpc.errors import DeadlineExceededError, InvalidArgumentError, VikingError, Violation
+from viking_rpc.errors import InvalidArgumentError, Violation
 from viking_rpc.server.call import Call
 from viking_rpc.server.identity import ACCOUNT_KEY, AUTHORIZATION_KEY, PEER_KEY, USER_KEY
-from viking_rpc.server.status import DETAILS_KEY, internal_error, to_status
+from viking_rpc.server.outcome import Observers, Outcome, new_request_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 
-    from viking_rpc.domain.identity import Identity
     from viking_rpc.server.admission import Admission
     from viking_rpc.server.allowance import Allowance
     from viking_rpc.server.keys import CallerResolver
+    from viking_rpc.server.recording import Recorder
 
     Handler = grpc.RpcMethodHandler[Any, Any]
-
-logger = logging.getLogger(__name__)
 
 REQUEST_ID_KEY: Final = "x-request-id"
 
@@ -57,15 +49,19 @@ class Edge:
         resolve: says who calls, and how much more they may ask for.
         admission: counts the calls in work and refuses those over the limit.
         limits: deadlines.
+        recorder: counts the calls.
         worker: what the access log calls this process; empty where there is one.
     """
 
-    def __init__(self, resolve: CallerResolver, admission: Admission, limits: Limits, worker: str = "") -> None:
+    def __init__(
+        self, resolve: CallerResolver, admission: Admission, limits: Limits, recorder: Recorder, worker: str = ""
+    ) -> None:
         """Remember the policies."""
         self._resolve = resolve
         self._admission = admission
         self._limits = limits
-        self._worker = f" worker={worker}" if worker else ""
+        self._recorder = recorder
+        self._observers = Observers(recorder, admission, worker)
 
     def around(self, server: grpc.aio.Server) -> grpc.aio.Server:
         """Return what services register with, so that their handlers come to the server wrapped."""
@@ -89,16 +85,16 @@ class Edge:
 
     def _unary(self, method: str, behavior: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def handle(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
-            record = _Record(method, self._worker)
+            outcome = Outcome(method, self._observers)
             try:
                 with self._admission:
-                    call, allowance = self._begin(record, context)
+                    call, allowance = self._begin(outcome, context)
                     with allowance:
                         response = await behavior(_readable(request), call)
             except BaseException as error:  # noqa: BLE001 - whatever it is, it is told as a status
-                record.fail(error)
-                await record.abort(context)
-            record.end("OK")
+                outcome.fail(error)
+                await outcome.abort(context)
+            outcome.end("OK")
             return response
 
         return handle
@@ -107,30 +103,31 @@ class Edge:
         self, method: str, behavior: Callable[..., AsyncGenerator[Any, None]]
     ) -> Callable[..., AsyncIterator[Any]]:
         async def handle(request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
-            record = _Record(method, self._worker)
+            outcome = Outcome(method, self._observers)
             try:
                 with self._admission:
-                    call, allowance = self._begin(record, context)
+                    call, allowance = self._begin(outcome, context)
                     with allowance:
                         async with aclosing(behavior(_readable(request), call)) as responses:
                             async for response in responses:
                                 yield response
             except BaseException as error:  # noqa: BLE001
-                record.fail(error)
-                await record.abort(context)
-            record.end("OK")
+                outcome.fail(error)
+                await outcome.abort(context)
+            outcome.end("OK")
 
         return handle
 
-    def _begin(self, record: _Record, context: grpc.aio.ServicerContext[Any, Any]) -> tuple[Call, Allowance]:
+    def _begin(self, outcome: Outcome, context: grpc.aio.ServicerContext[Any, Any]) -> tuple[Call, Allowance]:
+        self._recorder.call_begins(self._admission.n_in_flight)
         timeout_s = context.time_remaining()
         if timeout_s is None:
             timeout_s = self._limits.default_deadline_s
         timeout_s = min(timeout_s, self._limits.max_deadline_s)
         metadata = _metadata(context.invocation_metadata())
-        record.request_id = _request_id(metadata)
+        outcome.request_id = _request_id(metadata)
         caller = self._resolve(metadata)
-        call = record.call = Call(caller.identity, record.start_s, record.start_s + timeout_s, record.request_id)
+        call = outcome.call = Call(caller.identity, outcome.start_s, outcome.start_s + timeout_s, outcome.request_id)
         if caller.key_id:
             call.facts["key"] = caller.key_id
         return call, caller.allowance
@@ -150,60 +147,6 @@ class _Registrar:
         wrapped = self._edge.wrap(service, handlers)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, wrapped),))
         self._server.add_registered_method_handlers(service, wrapped)
-
-
-class _Record:
-    """How one call goes, until its line is written."""
-
-    __slots__ = ("call", "error", "method", "request_id", "start_s", "worker")
-
-    def __init__(self, method: str, worker: str) -> None:
-        self.method = method
-        self.worker = worker
-        self.start_s = time.monotonic()
-        self.request_id = ""
-        self.call: Call | None = None
-        self.error: VikingError = internal_error()
-
-    def fail(self, error: BaseException) -> None:
-        """Decide what is told of an error, and write the line; what is not told goes on."""
-        self.request_id = self.request_id or _new_request_id()
-        if isinstance(error, (asyncio.CancelledError, GeneratorExit)):
-            is_late = self.call is not None and self.call.remaining_s <= 0
-            self.end("DEADLINE_EXCEEDED" if is_late else "CANCELLED")
-            raise error
-        if isinstance(error, VikingError):
-            self.error = error
-        elif isinstance(error, TimeoutError):
-            self.error = DeadlineExceededError("DEADLINE_EXCEEDED", "the call did not end within its deadline")
-        else:
-            logger.error("rpc_failed method=%s request_id=%s", self.method, self.request_id, exc_info=error)
-            if not isinstance(error, Exception):
-                raise error
-        self.end(self.error.code, self.error.reason)
-
-    async def abort(self, context: grpc.aio.ServicerContext[Any, Any]) -> NoReturn:
-        """End the call with the status of its error."""
-        status = to_status(self.error, self.request_id)
-        trailers = ((DETAILS_KEY, status.SerializeToString()),)
-        await context.abort(grpc.StatusCode[self.error.code], status.message, trailers)
-
-    def end(self, code: str, reason: str = "-") -> None:
-        """Write the access-log line."""
-        if not logger.isEnabledFor(logging.INFO):
-            return
-        facts = "" if self.call is None else "".join(f" {key}={value}" for key, value in self.call.facts.items())
-        logger.info(
-            "rpc%s method=%s code=%s reason=%s total_ms=%.3f%s identity=%s request_id=%s",
-            self.worker,
-            self.method,
-            code,
-            reason,
-            (time.monotonic() - self.start_s) * 1000,
-            facts,
-            "-" if self.call is None else _identity_hash(self.call.identity),
-            self.request_id or "-",
-        )
 
 
 def _tolerant(deserialize: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
@@ -255,15 +198,4 @@ def _metadata(pairs: Any) -> Mapping[str, str]:
 def _request_id(metadata: Mapping[str, str]) -> str:
     """Return the caller's own id where it can stand in a log line, else a new one."""
     given = metadata.get(REQUEST_ID_KEY, "")
-    return given if given and _REQUEST_ID.fullmatch(given) else _new_request_id()
-
-
-def _new_request_id() -> str:
-    return os.urandom(8).hex()
-
-
-@lru_cache(maxsize=4096)
-def _identity_hash(identity: Identity) -> str:
-    """Return who called, so that lines of one caller can be found and nobody can be read off them."""
-    who = f"{identity.account}\0{identity.user}\0{identity.peer}\0{identity.role.value}"
-    return hashlib.blake2b(who.encode(), digest_size=6).hexdigest()
+    return given if given and _REQUEST_ID.fullmatch(given) else new_request_id()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from viking_rpc.domain.context import Level
@@ -26,16 +25,6 @@ if TYPE_CHECKING:
 
 #: Of the time left, what a reranker gets that steers: a stuck one leaves the rest to the descent.
 _STEERING_SHARE: Final = 0.5
-
-
-@dataclass(slots=True)
-class RerankCounts:
-    """Queries since the server started: sent to the reranker, ordered by it, not at all, in part only."""
-
-    n_attempted: int = 0
-    n_used: int = 0
-    n_fallback: int = 0
-    n_partial: int = 0
 
 
 def require_reranker(request: RetrieveRequest, reranker: Reranker | None) -> None:
@@ -125,12 +114,9 @@ def settle(runner: Runner, retrieval: Retrieval, call: Call) -> None:
     """
     if not isinstance(retrieval, RerankedRetrieval):
         return
-    reranking, counts = retrieval.reranking, runner.rerank_counts
+    reranking = retrieval.reranking
     is_used, fault = bool(reranking.score_of_row), reranking.fault
-    counts.n_attempted += is_used or fault is not None
-    counts.n_used += is_used
-    counts.n_fallback += fault is not None and not is_used
-    counts.n_partial += fault is not None and is_used
+    runner.recorder.rerank(call.identity.account, is_used=is_used, has_failed=fault is not None)
     call.facts.update(rerank_ms=round(reranking.cost.duration_us / 1000, 3), n_reranked=reranking.cost.n_sent)
     if fault is not None and not is_used and retrieval.request.options.rerank_mode is RerankMode.REQUIRE:
         raise UnavailableError(fault.reason, f"the request requires the reranker: {fault.message}", retry_after_s=1.0)

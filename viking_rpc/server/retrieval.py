@@ -155,7 +155,10 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         """Run a retrieval to its end; several take turns."""
         retrieval = await self._start(request, call, snapshot)
         await self._finish(retrieval, request, call)
-        return retrieval.result()
+        started_s = time.perf_counter()
+        result = retrieval.result()
+        self._count(request, result, call, started_s)
+        return result
 
     async def _start(self, request: RetrieveRequest, call: Call, snapshot: Snapshot | None = None) -> Retrieval:
         """Wait for the state, if none is given, embed the query and find the starting points."""
@@ -236,10 +239,12 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
     async def _answer(
         self, retrieval: Retrieval, request: RetrieveRequest, call: Call, *, n_steps_sent: int = 0
     ) -> pb.RetrieveResponse:
+        started_s = time.perf_counter()
         result = retrieval.result()
         if request.view > View.ABSTRACT:
             matches, warnings = await with_texts(self._runner, result.matches, request.view, call)
             result = replace(result, matches=matches, warnings=(*result.warnings, *warnings))
+        self._count(request, result, call, started_s)
         stats = result.stats
         call.facts.update(
             embed_ms=round(stats.embed_us / 1000, 3),
@@ -253,6 +258,11 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         response = response_message(result, request.view, request.trace_level, encoded, n_steps_sent=n_steps_sent)
         self._touch(call, (match.context.uri for match in response.matches))
         return response
+
+    def _count(self, request: RetrieveRequest, result: RetrieveResult, call: Call, started_s: float) -> None:
+        """Count an answered query, the answer of which is made since a time on the performance counter."""
+        hydrate_us = (time.perf_counter() - started_s) * 1e6
+        self._runner.recorder.query(call.identity.account, request, result, hydrate_us)
 
     def _touch(self, call: Call, uris: Iterator[str]) -> None:
         """Count what was served as used, where the operator wants that; else the URIs are not even read."""

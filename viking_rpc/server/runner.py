@@ -18,8 +18,12 @@ from viking_rpc.engine import open_store, search_settings
 from viking_rpc.errors import DeadlineExceededError, UnavailableError, VikingError
 from viking_rpc.retrieve.retriever import Retrieval
 from viking_rpc.server.admission import Admission
+from viking_rpc.server.checkpointing import Checkpointing
 from viking_rpc.server.encoded import EncodedContexts
-from viking_rpc.server.reranking import RerankCounts
+from viking_rpc.server.figures import Figures
+from viking_rpc.server.pulse import pulse
+from viking_rpc.server.readings import Readings
+from viking_rpc.server.recording import Recorder
 from viking_rpc.server.touching import Touches
 from viking_rpc.store.operations import Touch
 
@@ -56,6 +60,7 @@ class Runner:
         planner: turns tasks into queries; None: there is none.
         reranker: scores texts against queries; None: there is none.
         is_shared: whether other processes serve the same store.
+        figures: where this process counts; None: where no other one sees it.
     """
 
     def __init__(
@@ -67,6 +72,7 @@ class Runner:
         reranker: Reranker | None = None,
         *,
         is_shared: bool = False,
+        figures: Figures | None = None,
     ) -> None:
         """Make the parts that need no disk; `load` does the rest."""
         self.settings = settings
@@ -74,16 +80,18 @@ class Runner:
         self.embedder = embedder
         self.planner = planner
         self.reranker = reranker
-        self.rerank_counts = RerankCounts()
+        self.recorder = Recorder(figures or Figures())
+        self.readings = Readings(self.recorder.figures, settings.data if is_shared else None)
         self.clock: Clock = clock or SystemClock()
         self.admission = Admission(settings.server.max_in_flight)
         self.encoded = EncodedContexts()
         self.search = search_settings(settings)
         self.touches = Touches(self._touch)
+        self.checkpoints = Checkpointing(self)
         self.importing = asyncio.Semaphore(_N_IMPORTS)
         self.start_us = self.clock.now_us()
         self._store: Store | None = None
-        self._purging: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._threads = ThreadPoolExecutor(_N_THREADS, thread_name_prefix="viking")
 
     @property
@@ -104,13 +112,15 @@ class Runner:
             self._threads, lambda: open_store(self.settings, self.embedder, clock=self.clock, is_shared=self._is_shared)
         )
         await loop.run_in_executor(self._threads, self._warm, self._store)
-        self._purging = asyncio.create_task(self._purge_again_and_again())
+        self._tasks.append(asyncio.create_task(self._purge_again_and_again()))
+        if self.settings.metrics.port is not None:
+            self._tasks.append(asyncio.create_task(pulse(self)))
         self.admission.open()
 
     async def close(self) -> None:
         """Close the store, when what runs in threads has ended; a second call does nothing."""
-        if self._purging is not None:
-            self._purging.cancel()
+        for task in self._tasks:
+            task.cancel()
         await self.touches.close()
         store, self._store = self._store, None
         loop = asyncio.get_running_loop()

@@ -14,9 +14,13 @@ from multiprocessing import connection
 from typing import TYPE_CHECKING, Final
 
 from viking_rpc.domain.address import UNIX
+from viking_rpc.domain.ports import SystemClock
 from viking_rpc.errors import FailedPreconditionError, UnavailableError
 from viking_rpc.server.exposure import check_exposure
+from viking_rpc.server.figures import clear_figures
+from viking_rpc.server.metrics_endpoint import MetricsEndpoint
 from viking_rpc.server.port import SharedPort
+from viking_rpc.server.readings import Readings
 from viking_rpc.server.worker import KEEPER, Failed, Ready, run_process
 from viking_rpc.store.lock import DataLock
 
@@ -57,10 +61,10 @@ class Supervisor:
 
     Args:
         settings: in effect; `server.workers` is how many.
-        set_up: called first in every process, a function of a module: logging.
+        set_up: called first in every process, to be pickled: logging.
     """
 
-    def __init__(self, settings: Settings, set_up: Callable[[], None] | None = None) -> None:
+    def __init__(self, settings: Settings, set_up: Callable[[], object] | None = None) -> None:
         """Start nothing yet."""
         self._settings = settings
         self._set_up = set_up
@@ -80,8 +84,8 @@ class Supervisor:
             on_bound: called with the address as soon as a worker serves.
 
         Raises:
-            FailedPreconditionError: NOT_LOOPBACK, WORKERS_NEED_A_PORT, CANNOT_LISTEN, or what locking the data
-                directory and opening the store raise.
+            FailedPreconditionError: NOT_LOOPBACK, WORKERS_NEED_A_PORT, CANNOT_LISTEN, METRICS_CANNOT_LISTEN, or what
+                locking the data directory and opening the store raise.
             UnavailableError: WORKERS_FAIL, a process dies again and again.
         """
         listen = self._settings.server.listen
@@ -94,6 +98,9 @@ class Supervisor:
         with _signals(self.stop), DataLock.acquire(self._settings.data) as lock, SharedPort(listen) as port:
             server = self._settings.server.model_copy(update={"listen": port.address})
             self._settings = self._settings.model_copy(update={"server": server})
+            clear_figures(self._settings.data)
+            readings = Readings(None, self._settings.data)
+            metrics = MetricsEndpoint(self._settings.metrics, readings, SystemClock().now_us())
             try:
                 if self._await_ready([self._keeper]) and self._await_ready(self._workers):
                     lock.announce(port.address)
@@ -104,6 +111,8 @@ class Supervisor:
             finally:
                 self._end(self._workers)
                 self._end([self._keeper])
+                metrics.close()
+                clear_figures(self._settings.data)
 
     # -- living
 
@@ -235,7 +244,7 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
 
 
 def supervise(
-    settings: Settings, on_bound: Callable[[str], None] | None = None, set_up: Callable[[], None] | None = None
+    settings: Settings, on_bound: Callable[[str], None] | None = None, set_up: Callable[[], object] | None = None
 ) -> None:
     """Serve with several processes until SIGINT or SIGTERM; blocking. Raises as `Supervisor.run`."""
     Supervisor(settings, set_up).run(on_bound)

@@ -45,7 +45,7 @@ class Failed:
     error: VikingError
 
 
-def run_process(name: str, settings: Settings, control: Connection, set_up: Callable[[], None] | None) -> None:
+def run_process(name: str, settings: Settings, control: Connection, set_up: Callable[[], object] | None) -> None:
     """Be a worker or the keeper until the end.
 
     Args:

@@ -35,7 +35,7 @@ class AccountTree:
             layouts: makes and keeps laid-out trees.
             note: told what was found damaged and rebuilt.
         """
-        self._account = account
+        self.account = account
         self._database = database
         self._layouts = layouts
         self._settings = layouts.settings
@@ -85,10 +85,10 @@ class AccountTree:
 
     def _load(self) -> Snapshot:
         """Take the checkpoint and what was written since; lay the tree out if that cannot be."""
-        revision = self._database.revision(self._account)
+        revision = self._database.revision(self.account)
         snapshot, problem, level = None, "", logging.WARNING
         try:
-            snapshot = self._layouts.load(self._account, max_revision=revision)
+            snapshot = self._layouts.load(self.account, max_revision=revision)
         except StaleCheckpointError as error:
             is_missing = error.reason == "CHECKPOINT_MISSING"
             problem = f"{'is missing' if is_missing else f'is stale ({error.message})'} and is rebuilt"
@@ -96,7 +96,7 @@ class AccountTree:
         except DamagedCheckpointError as error:
             problem = f"is damaged and is rebuilt ({error.message})"
             if self._settings.is_shared:
-                self._layouts.discard(self._account)
+                self._layouts.discard(self.account)
         if snapshot is not None:
             self._base_revision = self.checkpoint_revision = snapshot.revision
             snapshot = self._caught_up(snapshot)
@@ -109,7 +109,7 @@ class AccountTree:
 
     def _caught_up(self, snapshot: Snapshot) -> Snapshot | None:
         """Return the snapshot with all that was committed after it; None when only a layout can tell."""
-        changes = self._database.changes_since(self._account, snapshot.revision)
+        changes = self._database.changes_since(self.account, snapshot.revision)
         if changes is None:
             return None
         for change in changes:
@@ -117,7 +117,7 @@ class AccountTree:
         return snapshot
 
     def _laid_out(self, *, is_urgent: bool = False) -> Snapshot:
-        snapshot = self._layouts.make(self._account, is_urgent=is_urgent)
+        snapshot = self._layouts.make(self.account, is_urgent=is_urgent)
         self._base_revision = snapshot.revision
         return snapshot
 
@@ -128,14 +128,14 @@ class AccountTree:
         if self._settings.is_shared and not is_asked:  # the keeper's
             return
         try:
-            self._layouts.save(self._account, snapshot)
+            self._layouts.save(self.account, snapshot)
         except VikingError as error:
             self._tell_operator(f"could not be written ({error.message})")
         else:
             self.checkpoint_revision = snapshot.revision
 
     def _tell_operator(self, what: str, level: int = logging.WARNING) -> None:
-        text = f"the checkpoint of account {self._account} {what}"
+        text = f"the checkpoint of account {self.account} {what}"
         logger.log(level, "derived_file %s", text)
         self._note(text)
 
@@ -214,7 +214,7 @@ class AccountTree:
         snapshot = self._snapshot
         if snapshot is None or not self._settings.is_due(snapshot.n_rows, pending_rows(snapshot) + snapshot.n_gone):
             return
-        if self._layouts.revision(self._account) > self._base_revision:
+        if self._layouts.revision(self.account) > self._base_revision:
             self._start(self._take_checkpoint)
 
     def _start(self, work: Callable[[], None]) -> None:
@@ -236,7 +236,7 @@ class AccountTree:
     def _renew(self, *, is_asked: bool = False) -> None:
         """Lay the account out anew, catch up with what was written meanwhile, swap, save."""
         started = time.monotonic()
-        fresh = self._layouts.make(self._account, is_urgent=is_asked)
+        fresh = self._layouts.make(self.account, is_urgent=is_asked)
         self._replace(fresh)
         self._save(fresh, is_asked=is_asked)
         logger.info("layout revision=%d rows=%d seconds=%.2f", fresh.revision, fresh.n_rows, time.monotonic() - started)
@@ -244,7 +244,7 @@ class AccountTree:
     def _take_checkpoint(self) -> None:
         """Swap in what another process laid out."""
         started = time.monotonic()
-        fresh = self._layouts.load(self._account, max_revision=self._database.revision(self._account))
+        fresh = self._layouts.load(self.account, max_revision=self._database.revision(self.account))
         self._replace(fresh)
         self.checkpoint_revision = fresh.revision
         taken_s = time.monotonic() - started
@@ -257,7 +257,7 @@ class AccountTree:
         with self._swapping:
             snapshot = self._caught_up(snapshot) if snapshot is not None else None
             if snapshot is None:
-                snapshot = self._layouts.make(self._account)
+                snapshot = self._layouts.make(self.account)
                 base_revision = snapshot.revision
             self._snapshot = snapshot  # at least as new: what is in place was committed before
             self._base_revision = base_revision
@@ -267,9 +267,24 @@ class AccountTree:
         """Lay the account out now and save its checkpoint, if anything was written since."""
         with self._laying_out:
             snapshot = self.snapshot
-            is_saved = self.checkpoint_revision == self._database.revision(self._account)
+            is_saved = self.checkpoint_revision == self._database.revision(self.account)
             if pending_rows(snapshot) or snapshot.n_gone or not is_saved:
                 self._renew(is_asked=True)
+
+    def checkpoint(self, wanted: int) -> int:
+        """Lay the account out and save it, unless a checkpoint of a revision is there; see `Store.checkpoint`."""
+        if not wanted:
+            return 0
+        with self._laying_out, self._layouts.asked():
+            kept = self._layouts.revision(self.account)
+            if kept < wanted:
+                fresh = self._layouts.make(self.account)
+                self._layouts.save(self.account, fresh)
+                self._replace(fresh)
+                kept = fresh.revision
+                logger.info("checkpoint revision=%d rows=%d", kept, fresh.n_rows)
+            self.checkpoint_revision = max(kept, self.checkpoint_revision)
+            return kept
 
     @property
     def is_laying_out(self) -> bool:

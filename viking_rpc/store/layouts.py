@@ -17,6 +17,7 @@ from viking_rpc.store.derived import load_snapshot, save_snapshot, saved_revisio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from viking_rpc.index.snapshot import Snapshot
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 #: Accounts with longer names are called by a digest in the file system, which takes names of 255 bytes.
 _MAX_NAME_BYTES = 100
 _LOCK_NAME = "checkpoints.lock"
+_ASKED_LOCK_NAME = "layouts.lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +140,17 @@ class Layouts:
         with self._locked(fcntl.LOCK_EX):
             remove_checkpoint(self._folder, checkpoint_name(account))
 
+    def asked(self) -> AbstractContextManager[None]:
+        """Let one process at a time lay out what somebody asked for: who comes next may find that it is done."""
+        return self._locked(fcntl.LOCK_EX, _ASKED_LOCK_NAME)
+
     @contextmanager
-    def _locked(self, how: int) -> Iterator[None]:
+    def _locked(self, how: int, name: str = _LOCK_NAME) -> Iterator[None]:
         """Let one process at a time write checkpoints and none read them meanwhile, where there may be several."""
         if not self.settings.is_shared:
             yield
             return
-        with (self._folder.parent / _LOCK_NAME).open("w") as file:
+        with (self._folder.parent / name).open("w") as file:
             fcntl.flock(file, how)
             yield
 

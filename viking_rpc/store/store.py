@@ -257,7 +257,32 @@ class Store:
         """Lay an account out now and save its checkpoint: for the end of an import, and before measuring."""
         self._tree(account).lay_out()
 
+    def checkpoint(self, account: str, wanted: int) -> int:
+        """Lay an account out and save it, small or not, unless somebody has saved what is wanted.
+
+        Args:
+            account: its name.
+            wanted: the revision that the checkpoint must have at least; it is committed.
+
+        Returns:
+            The revision that it has; 0 when nothing was ever written.
+
+        Raises:
+            ResourceExhaustedError, FailedPreconditionError: it cannot be written.
+        """
+        return self._tree(account).checkpoint(wanted)
+
     # -- reads
+
+    def lag(self) -> tuple[int, int]:
+        """Return by how many revisions the accounts in memory are behind what is committed, at most; and their number.
+
+        It is more than 0 for a moment while a write is put in place, and while other processes' writes are followed.
+        """
+        in_memory = {tree.account: found.revision for tree in self._all() if (found := tree.loaded) is not None}
+        committed = self.database.revisions(in_memory) if in_memory else {}
+        behind = (revision - in_memory[account] for account, revision in committed.items())
+        return max(behind, default=0), len(in_memory)
 
     def wait_for(self, account: str, revision: int, timeout_s: float) -> Snapshot:
         """Return a snapshot that is at least this new.

@@ -106,8 +106,10 @@ class GetStoreInfoResponse(_message.Message):
     def __init__(self, server_version: _Optional[str] = ..., dimensions: _Optional[int] = ..., embedder: _Optional[str] = ..., reranker: _Optional[str] = ..., planner: _Optional[str] = ..., index_engine: _Optional[str] = ..., context_count: _Optional[int] = ..., revision: _Optional[int] = ..., default_options: _Optional[_Union[_retrieval_service_pb2.RetrieveOptions, _Mapping]] = ..., directory_count: _Optional[int] = ..., file_count: _Optional[int] = ..., contexts_by_type: _Optional[_Mapping[str, int]] = ..., row_count: _Optional[int] = ..., rows_by_level: _Optional[_Mapping[str, int]] = ..., data_model_id: _Optional[str] = ..., index_state: _Optional[_Union[IndexState, str]] = ..., pending_row_count: _Optional[int] = ..., checkpoint_revision: _Optional[int] = ..., database_bytes: _Optional[int] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., profile_options: _Optional[_Mapping[str, _retrieval_service_pb2.RetrieveOptions]] = ..., settings: _Optional[_Mapping[str, str]] = ..., warnings: _Optional[_Iterable[_Union[_retrieval_service_pb2.Warning, _Mapping]]] = ...) -> None: ...
 
 class GetRetrievalStatsRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("all_accounts",)
+    ALL_ACCOUNTS_FIELD_NUMBER: _ClassVar[int]
+    all_accounts: bool
+    def __init__(self, all_accounts: bool = ...) -> None: ...
 
 class GetRetrievalStatsResponse(_message.Message):
     __slots__ = ("total_queries", "total_results", "zero_result_queries", "zero_result_rate", "avg_results_per_query", "avg_score", "max_score", "min_score", "queries_by_type", "rerank_attempted", "rerank_used", "rerank_fallback", "rerank_partial", "avg_latency", "max_latency", "levels")

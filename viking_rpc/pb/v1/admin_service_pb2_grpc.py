@@ -64,14 +64,17 @@ class AdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetRetrievalStats(self, request, context):
-        """Retrieval counters and what is derived from them, since the server's start or the last reset.
+        """What was answered since the server started, over all its processes. For the roles admin and root: the figures of an
+        account tell what others ask.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateCheckpoint(self, request, context):
-        """Writes a checkpoint so that the next start needs no replay. Safe to repeat; one at a time runs.
+        """Lays out the account's tree and saves it, so that the next start reads nothing anew; writes and queries go on. For
+        the roles admin and root. Safe to repeat: calls at the same time share one run, and where nothing was written since
+        the last one, nothing is done.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
