@@ -39,6 +39,7 @@ COMMANDS = (
     "warmup",
     "demo",
     "eval",
+    "tune",
     "search",
     "explain",
     "context",

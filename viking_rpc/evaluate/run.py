@@ -1,4 +1,4 @@
-"""Run every judged query of a set through each arm, and average what comes out.
+"""Run every judged query of a set through each arm, and keep what comes out, query by query.
 
 The arms of one query run one after the other before the next query, so that whatever slows the machine slows all of
 them. Latency is that of one whole in-process retrieval: resolve, global search, descent, answer. The query is embedded
@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field
-from statistics import fmean, median
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from viking_rpc.domain.context import Level
 from viking_rpc.domain.identity import Identity, Role
 from viking_rpc.domain.plan import PlanRequest, PlanStatus
-from viking_rpc.domain.query import Filter, Mode, Profile, Query, RetrieveOptions, RetrieveRequest, Scope
-from viking_rpc.domain.search import MergeOptions, SearchRequest
+from viking_rpc.domain.query import Filter, Query, RetrieveRequest, Scope
+from viking_rpc.domain.search import SearchRequest
+from viking_rpc.evaluate.arms import ARMS
 from viking_rpc.evaluate.metrics import ndcg_at, recall_at, reciprocal_rank_at
 from viking_rpc.retrieve.retriever import Retrieval
 from viking_rpc.retrieve.search import merge_results, requests_of
@@ -25,11 +27,11 @@ from viking_rpc.retrieve.search import merge_results, requests_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from viking_rpc.domain.ports import Embedder, Planner
     from viking_rpc.domain.trace import RetrieveResult
+    from viking_rpc.evaluate.arms import Arm
     from viking_rpc.index.snapshot import Snapshot
     from viking_rpc.retrieve.retriever import SearchSettings
 
@@ -38,29 +40,6 @@ if TYPE_CHECKING:
 #: Whoever measures a set sees all of it, wherever in the tree it lies.
 EVALUATOR: Final = Identity(user="", role=Role.ROOT)
 LIMIT: Final = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Arm:
-    """A way to search that is measured; `is_planned`: a plan is made of each query, and its answers are merged."""
-
-    mode: Mode
-    options: RetrieveOptions = field(default_factory=RetrieveOptions)
-    is_planned: bool = False
-    merge: MergeOptions = field(default_factory=MergeOptions)
-
-
-ARMS: Final[Mapping[str, Arm]] = {
-    "flat_dense": Arm(Mode.QUICK, RetrieveOptions(lexical_weight=0.0)),
-    "flat_lexical": Arm(Mode.QUICK, RetrieveOptions(lexical_weight=1.0)),
-    "flat_hybrid": Arm(Mode.QUICK),
-    "thinking": Arm(Mode.THINKING),
-    "exhaustive": Arm(Mode.THINKING, RetrieveOptions(profile=Profile.EXHAUSTIVE)),
-}
-
-
-#: Arms that are run when they are asked for.
-EXTRA_ARMS: Final[Mapping[str, Arm]] = {"search": Arm(Mode.THINKING, is_planned=True)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,43 +52,71 @@ class JudgedQuery:
     grades: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+#: The columns of a report, in order.
+METRICS: Final = ("recall@5", "recall@10", "ndcg@10", "mrr@10")
+NDCG: Final = METRICS.index("ndcg@10")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ArmReport:
-    """The averages of one arm over all queries; latency is the median, in microseconds."""
+    """What one arm did, query by query, with averages of it.
 
-    recall_5: float
-    recall_10: float
-    ndcg_10: float
-    mrr_10: float
-    p50_us: float
-    rows_scored: float
+    Args:
+        values: float64[n_queries, 4], the columns are METRICS.
+        us: float64[n_queries], the latency of each query.
+        rows: float64[n_queries], how many rows each query scored.
+    """
+
+    values: NDArray[np.float64]
+    us: NDArray[np.float64]
+    rows: NDArray[np.float64]
+
+    @property
+    def recall_5(self) -> float:
+        """Return the mean Recall@5."""
+        return float(self.values[:, 0].mean())
+
+    @property
+    def recall_10(self) -> float:
+        """Return the mean Recall@10."""
+        return float(self.values[:, 1].mean())
+
+    @property
+    def ndcg_10(self) -> float:
+        """Return the mean nDCG@10."""
+        return float(self.values[:, NDCG].mean())
+
+    @property
+    def mrr_10(self) -> float:
+        """Return the mean MRR@10."""
+        return float(self.values[:, 3].mean())
+
+    @property
+    def p50_us(self) -> float:
+        """Return the median latency in microseconds."""
+        return float(np.median(self.us))
+
+    @property
+    def rows_scored(self) -> float:
+        """Return the mean number of rows scored."""
+        return float(self.rows.mean())
 
 
-@dataclass(slots=True)
-class _Tally:
-    """What is gathered of one arm, one number for each query."""
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one arm made of one query: its ranking, best first, the rows scored, and the time it took."""
 
-    recall_5: list[float] = field(default_factory=list)
-    recall_10: list[float] = field(default_factory=list)
-    ndcg_10: list[float] = field(default_factory=list)
-    mrr_10: list[float] = field(default_factory=list)
-    us: list[float] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)
+    ranking: list[str]
+    n_rows: int
+    us: float
 
-    def add(self, ranking: Sequence[str], grades: Mapping[str, int]) -> None:
-        self.recall_5.append(recall_at(5, ranking, grades))
-        self.recall_10.append(recall_at(10, ranking, grades))
-        self.ndcg_10.append(ndcg_at(10, ranking, grades))
-        self.mrr_10.append(reciprocal_rank_at(10, ranking, grades))
-
-    def report(self) -> ArmReport:
-        return ArmReport(
-            fmean(self.recall_5),
-            fmean(self.recall_10),
-            fmean(self.ndcg_10),
-            fmean(self.mrr_10),
-            median(self.us),
-            fmean(self.rows),
+    def metrics(self, grades: Mapping[str, int]) -> tuple[float, float, float, float]:
+        """Return METRICS."""
+        return (
+            recall_at(5, self.ranking, grades),
+            recall_at(10, self.ranking, grades),
+            ndcg_at(10, self.ranking, grades),
+            reciprocal_rank_at(10, self.ranking, grades),
         )
 
 
@@ -178,20 +185,31 @@ def run_arms(
     Returns:
         The report of each arm, by name.
     """
-    tallies = {name: _Tally() for name in arms}
+    shape = (len(arms), len(queries))
+    values, us, rows = np.empty((*shape, len(METRICS))), np.empty(shape), np.empty(shape)
     if queries:  # what is loaded lazily is not the first query's cost
         for arm in arms.values():
-            _run(bench, queries[0], bench.embed(queries[0].text), arm, _Tally())
-    for i, query in enumerate(queries, 1):
+            ask(bench, queries[0], bench.embed(queries[0].text), arm)
+    for i, query in enumerate(queries):
         vector = bench.embed(query.text)
-        for name, arm in arms.items():
-            _run(bench, query, vector, arm, tallies[name])
+        for j, arm in enumerate(arms.values()):
+            outcome = ask(bench, query, vector, arm)
+            values[j, i] = outcome.metrics(query.grades)
+            us[j, i], rows[j, i] = outcome.us, outcome.n_rows
         if on_progress:
-            on_progress(i, len(queries))
-    return {name: tally.report() for name, tally in tallies.items()}
+            on_progress(i + 1, len(queries))
+    return {name: ArmReport(values[j], us[j], rows[j]) for j, name in enumerate(arms)}
 
 
-def _run(bench: Bench, query: JudgedQuery, vector: NDArray[np.float32] | None, arm: Arm, tally: _Tally) -> None:
+def ask(bench: Bench, query: JudgedQuery, vector: NDArray[np.float32] | None, arm: Arm) -> Outcome:
+    """Run one query through one arm.
+
+    Args:
+        bench: what is searched.
+        query: its target is respected.
+        vector: float32[dimensions], of its text; a planned arm makes its own.
+        arm: how.
+    """
     scope = Scope((query.target_uri,) if query.target_uri else ())
     how: dict[str, Any] = {
         "filter": Filter(levels=frozenset({Level.DETAIL})),
@@ -206,6 +224,4 @@ def _run(bench: Bench, query: JudgedQuery, vector: NDArray[np.float32] | None, a
     else:
         result = bench.retrieve(RetrieveRequest(query=Query(text=query.text), scope=scope, **how), vector)
         ranking, n_rows = [match.context.uri for match in result.matches], result.stats.rows_scored
-    tally.us.append((time.perf_counter_ns() - started) / 1000)
-    tally.rows.append(n_rows)
-    tally.add(ranking, query.grades)
+    return Outcome(ranking, n_rows, (time.perf_counter_ns() - started) / 1000)
