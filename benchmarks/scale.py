@@ -86,7 +86,7 @@ def import_tree(folder: Path, n_nodes: int, n_queries: int) -> dict[str, float]:
         fill(store, tree)
         written = time.monotonic()
         del tree
-        with _peak_memory() as peak:
+        with peak_memory() as peak:
             store.lay_out(ACCOUNT)
         ended, ended_cpu = time.monotonic(), time.process_time()
         begun_again = time.monotonic()
@@ -105,13 +105,13 @@ def import_tree(folder: Path, n_nodes: int, n_queries: int) -> dict[str, float]:
 
 
 @contextlib.contextmanager
-def _peak_memory() -> Iterator[list[int]]:
+def peak_memory() -> Iterator[list[int]]:
     """Yield a list that holds, after the block, by how much the resident memory grew at most, sampled."""
-    before, is_over, peak = _memory(os.getpid())["VmRSS"], threading.Event(), [0]
+    before, is_over, peak = memory_of(os.getpid())["VmRSS"], threading.Event(), [0]
 
     def sample() -> None:
         while not is_over.wait(0.02):
-            peak[0] = max(peak[0], _memory(os.getpid())["VmRSS"] - before)
+            peak[0] = max(peak[0], memory_of(os.getpid())["VmRSS"] - before)
 
     sampler = threading.Thread(target=sample)
     sampler.start()
@@ -122,7 +122,7 @@ def _peak_memory() -> Iterator[list[int]]:
         sampler.join()
 
 
-def _memory(pid: int) -> dict[str, int]:
+def memory_of(pid: int) -> dict[str, int]:
     """Return what the system tells of a process's memory, in bytes."""
     lines = (line.split() for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     return {parts[0].rstrip(":"): int(parts[1]) * 1024 for parts in lines if len(parts) == 3 and parts[2] == "kB"}
@@ -149,7 +149,7 @@ def measure_server(folder: Path, n_contexts: int, rounds: int) -> dict[str, floa
                         at = time.perf_counter_ns()
                         stub.Retrieve(request)
                         times[k, i, j] = (time.perf_counter_ns() - at) / 1000
-        memory = _memory(pid)
+        memory = memory_of(pid)
     echo_p50, rpc_p50 = np.median(times, axis=(1, 2))
     return {
         "rpc_p50_us": round(float(rpc_p50), 1),
