@@ -15,6 +15,7 @@ from viking_rpc.errors import AlreadyExistsError, DataLossError, FailedPrecondit
 from viking_rpc.store import schema
 from viking_rpc.store.checkpoint import NO_ROOM, copy_checkpoint
 from viking_rpc.store.failures import translate
+from viking_rpc.store.keys import KEYS_MODE, KEYS_NAME, open_keys
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,6 +74,7 @@ def back_up(source: Path, target: Path, *, with_checkpoints: bool = False) -> Ba
                 old_id = reader.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()[0]
                 n_checkpoints = _copy_checkpoints(source, target, old_id, store_id)
             copy_database(reader, source / DATABASE_NAME, target / DATABASE_NAME, store_id=store_id)
+            _copy_keys(source, target)
             if (source / _CONFIG_NAME).is_file():
                 shutil.copyfile(source / _CONFIG_NAME, target / _CONFIG_NAME)
             _flush(target)
@@ -121,6 +123,20 @@ def copy_database(reader: sqlite3.Connection, source: Path, target: Path, *, sto
     _flush(partial)
     partial.replace(target)
     _flush(target.parent)
+
+
+def _copy_keys(source: Path, target: Path) -> None:
+    """Copy the keys of a data directory, where it has any: what is restored asks for the same ones.
+
+    Raises:
+        VikingError: as `copy_database`.
+    """
+    path = source / KEYS_NAME
+    if not path.exists():
+        return
+    with open_keys(path) as reader:
+        copy_database(reader, path, target / KEYS_NAME)
+    (target / KEYS_NAME).chmod(KEYS_MODE)
 
 
 def _reader(path: Path) -> sqlite3.Connection:
@@ -176,7 +192,7 @@ def _clear(target: Path, *, made_folder: bool) -> None:
         shutil.rmtree(target, ignore_errors=True)
         return
     shutil.rmtree(target / CHECKPOINT_FOLDER, ignore_errors=True)
-    for name in (DATABASE_NAME, _CONFIG_NAME):
+    for name in (DATABASE_NAME, KEYS_NAME, _CONFIG_NAME):
         (target / name).unlink(missing_ok=True)
 
 

@@ -17,6 +17,7 @@ from viking_rpc.store.checks import MAX_EXAMPLES, RULES, Finding, TermsOf, check
 from viking_rpc.store.derived import load_snapshot
 from viking_rpc.store.dump import state_of
 from viking_rpc.store.failures import map_errors
+from viking_rpc.store.keys import check_keys
 from viking_rpc.store.layouts import StoreSettings, checkpoint_name, layout_of
 from viking_rpc.store.lock import DataLock, holder_of
 from viking_rpc.store.store import Store
@@ -96,6 +97,7 @@ def examine(
                 findings.append(_damage([str(error)]))
         if not _is_damaged(findings):
             findings += _checkpoints(folder, connection, report, settings)
+    findings += _keys(folder)
     return replace(report, findings=tuple(findings), elapsed_s=time.monotonic() - started)
 
 
@@ -185,6 +187,15 @@ def _integrity(connection: Connection, *, is_quick: bool) -> Iterator[Finding]:
         )
     else:
         yield _damage(messages)
+
+
+def _keys(folder: Path) -> Iterator[Finding]:
+    wrong = check_keys(folder)
+    if wrong:
+        message = (
+            "the keys cannot be read, and a server lets nobody in; restore keys.db, or delete it and make new keys"
+        )
+        yield Finding("keys", message, 1, (wrong,))
 
 
 def _damage(messages: list[str]) -> Finding:

@@ -35,7 +35,7 @@ KEYS_NAME: Final = "keys.db"
 _APPLICATION_ID: Final = 0x76_6B_65_79  # "vkey"
 _VERSION: Final = 1
 #: Its owner alone: accounts and users are nobody else's business, though no secret can be found here.
-_MODE: Final = 0o600
+KEYS_MODE: Final = 0o600
 #: A reader is asked in an event loop, and waits for a writer that brings a key to the disk, but not for long.
 _READER_WAIT_MS: Final = 50
 _SCHEMA: Final = """
@@ -100,7 +100,7 @@ def add_key(
         *(key.id, account, user, role.value, int(may_act_for), now_us, expires_us, None),
         *(limits.rate, limits.burst, limits.max_calls, salt, digest),
     )
-    with _open(path, is_writer=True) as connection:
+    with open_keys(path, is_writer=True) as connection:
         places = ", ".join("?" * len(values))
         connection.execute(f"INSERT INTO key ({_COLUMNS}) VALUES ({places})", values)
     return key, token
@@ -115,7 +115,7 @@ def list_keys(folder: Path) -> list[Key]:
     path = folder / KEYS_NAME
     if not path.exists():
         return []
-    with _open(path) as connection:
+    with open_keys(path) as connection:
         return [_key(row) for row in connection.execute(f"SELECT {_COLUMNS} FROM key ORDER BY created_us, id")]
 
 
@@ -128,7 +128,7 @@ def revoke_key(folder: Path, key_id: str, *, now_us: int) -> Key:
     """
     path = folder / KEYS_NAME
     if path.exists():
-        with _open(path, is_writer=True) as connection:
+        with open_keys(path, is_writer=True) as connection:
             connection.execute(
                 "UPDATE key SET revoked_us = ? WHERE id = ? AND revoked_us IS NULL",
                 (now_us, key_id),
@@ -145,13 +145,25 @@ def has_keys(folder: Path) -> bool:
     return (folder / KEYS_NAME).exists()
 
 
+@contextmanager
+def open_keys(path: Path, *, is_writer: bool = False) -> Iterator[sqlite3.Connection]:
+    """Open a file of keys for as long as the block runs.
+
+    Raises:
+        FailedPreconditionError: NOT_OUR_DATABASE, SCHEMA_TOO_NEW.
+        VikingError: as told by `store.failures`.
+    """
+    with map_errors(path), closing(_connect(path, is_writer=is_writer)) as connection:
+        yield connection
+
+
 def check_keys(folder: Path) -> str:
     """Return what is wrong with the keys of a data directory; empty when nothing is, or there are none."""
     path = folder / KEYS_NAME
     if not path.exists():
         return ""
     try:
-        with _open(path) as connection:
+        with open_keys(path) as connection:
             found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
             return "" if found == "ok" else found
     except (DataLossError, FailedPreconditionError) as error:
@@ -256,12 +268,6 @@ def _key(row: tuple[Any, ...]) -> Key:
     )
 
 
-@contextmanager
-def _open(path: Path, *, is_writer: bool = False) -> Iterator[sqlite3.Connection]:
-    with map_errors(path), closing(_connect(path, is_writer=is_writer)) as connection:
-        yield connection
-
-
 def _connect(path: Path, *, is_writer: bool, wait_ms: int | None = None) -> sqlite3.Connection:
     """Open the file; another process that writes it is waited for as long as elsewhere, unless it is said how long.
 
@@ -299,7 +305,7 @@ def _make(path: Path) -> None:
     partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE))
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, KEYS_MODE))
         try:
             with map_errors(partial), closing(schema.connect(partial, is_writer=True)) as connection:
                 connection.execute("BEGIN IMMEDIATE")
