@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from viking_rpc.domain.times import parse_tags, parse_time, parse_time_range
+from viking_rpc.domain.times import parse_expiry, parse_tags, parse_time, parse_time_range
 from viking_rpc.errors import InvalidArgumentError
 
 
@@ -143,6 +143,35 @@ def test_ages_count_back(n: int, unit: str) -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         assert isinstance(parse_time(text, NOW_US, end=True), int)
+    except InvalidArgumentError as error:
+        assert error.reason == "INVALID_TIME"
+
+
+@pytest.mark.parametrize(
+    ("text", "after_us"),
+    [
+        ("90s", NOW_US + 90 * 1_000_000),
+        (" 30d ", NOW_US + 30 * 86_400 * 1_000_000),
+        ("1w", NOW_US + 7 * 86_400 * 1_000_000),
+        ("2100-01-31", 4_105_123_200 * 1_000_000),  # the day is included
+        ("2100-01-31T12:00:00+02:00", 4_105_072_800 * 1_000_000),
+    ],
+)
+def test_when_something_ends(text: str, after_us: int) -> None:
+    assert parse_expiry(text, NOW_US) == after_us
+
+
+@pytest.mark.parametrize("text", ["", "soon", "0s", "2000-01-01", "9999-12-31", "999999999999w", "2100-02-30", "-1d"])
+def test_no_end(text: str) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        parse_expiry(text, NOW_US, "expires")
+    assert [(v.field, v.reason) for v in caught.value.violations] == [("expires", "INVALID_TIME")]
+
+
+@given(st.text(max_size=20))
+def test_any_end_is_read_or_refused(text: str) -> None:
+    try:
+        assert parse_expiry(text, NOW_US) > NOW_US
     except InvalidArgumentError as error:
         assert error.reason == "INVALID_TIME"
 
