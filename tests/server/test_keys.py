@@ -12,6 +12,8 @@ import pytest
 from google.rpc import error_details_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.server.conftest import Stubs, calling, make_settings, serving
 from tests.server.details import detail, reason_of, status_of, violations_of
@@ -19,7 +21,7 @@ from tests.server.fakes import START_US, FakeClock, StuckEmbedder, TableEmbedder
 from viking_rpc.config import Settings
 from viking_rpc.domain.identity import Identity, Role
 from viking_rpc.domain.keys import Key, KeyLimits, Token
-from viking_rpc.errors import ResourceExhaustedError, VikingError
+from viking_rpc.errors import ResourceExhaustedError, UnauthenticatedError, VikingError
 from viking_rpc.pb.v1 import admin_service_pb2, context_service_pb2
 from viking_rpc.pb.v1 import retrieval_service_pb2 as pb
 from viking_rpc.pb.v1.context_pb2 import Context
@@ -30,6 +32,7 @@ from viking_rpc.server.keys import KeyCallers
 from viking_rpc.store.keys import KEYS_NAME, add_key, list_keys, revoke_key
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 INFO = admin_service_pb2.GetStoreInfoRequest()
@@ -176,6 +179,48 @@ def test_for_whom_a_key_may_act(key: str, account: str, user: str, wanted: Ident
         assert wanted is None
     else:
         assert found == wanted
+
+
+_IDS = st.sampled_from(["", "acme", "other", "alice", "bob", "a/b", "..", "ALICE", "alice ", "a@b@c"])
+_RANK = {Role.USER: 0, Role.ADMIN: 1, Role.ROOT: 2}
+
+
+@given(st.sampled_from(sorted(KEYS)), _IDS, _IDS, _IDS)
+def test_naming_others_never_widens_what_a_key_may_do(name: str, account: str, user: str, peer: str) -> None:
+    key = KEYS[name]
+    try:
+        found = resolve_key(key, account, user, peer)
+    except VikingError as error:
+        assert error.code in {"INVALID_ARGUMENT", "PERMISSION_DENIED"}
+        return
+    assert _RANK[found.role] <= _RANK[key.role]
+    assert found.account == key.account or (key.role is Role.ROOT and found.account == account)
+    assert found.user in {key.user, ""} or (key.may_act_for and found.user == user)
+    assert (found.user == "") == (found.role is Role.ROOT)
+    assert found.peer == peer
+    if found.user != key.user:
+        assert found.role is not Role.ADMIN
+
+
+@pytest.fixture(scope="module")
+def callers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyCallers]:
+    """Return what resolves callers where there is one key."""
+    folder = tmp_path_factory.mktemp("keys")
+    make(folder)
+    callers = KeyCallers(folder, Settings().keys, FakeClock())
+    yield callers
+    callers.close()
+
+
+@given(
+    st.sampled_from(["", "Bearer", "bearer ", "Bearer vk_", "Basic ", f"Bearer vk_{NOWHERE.id}_"]),
+    st.text(max_size=80) | st.from_regex(r"[a-z2-7]{8}_[a-z2-7]{52}", fullmatch=True),
+)
+def test_whatever_is_sent_instead_of_a_key_is_refused_alike(callers: KeyCallers, start: str, rest: str) -> None:
+    with pytest.raises(UnauthenticatedError) as caught:
+        callers({"authorization": start + rest, "viking-user": rest})
+    assert caught.value.reason == ("KEY_INVALID" if start + rest else "KEY_MISSING")
+    assert caught.value.metadata == {}
 
 
 async def test_who_acts_for_another_has_their_rights_and_not_its_own(tmp_path: Path) -> None:
