@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _VOCABULARY: Final = vocabulary("zh")
 _PATTERNS: Final = {name: re.compile(text) for name, text in _VOCABULARY.sections["patterns"].items()}
+_KINDS: Final = re.compile("|".join(f"(?:{text})" for text in _VOCABULARY.sections["talk"].values()))
 _PHRASES: Final = _VOCABULARY.sections["phrases"]
 _MARKS: Final = re.compile(r"[\s,.!?;:~\uff0c\u3002\uff01\uff1f\uff1b\uff1a\u3001\u2026\uff5e\u300c\u300d]+")
 _SELF: Final = re.compile("[\u4f60\u60a8]")
@@ -39,10 +40,17 @@ _MOVES: Final = tuple(_PHRASES["moves"])
 def is_talk(text: str) -> bool:
     """Return whether a text is small talk, all of it: greetings, thanks, yes and no, the assistant itself, jokes."""
     bare = _MARKS.sub("", text)
-    if not bare or _PATTERNS["joke"].search(text):
+    if not any(map(str.isalnum, bare)) or _PATTERNS["joke"].search(text.strip()):
         return True
     if len(bare) > _MAX_TALK_CHARS:
         return False
+    return _is_talk(bare) or all(map(_is_talk, filter(None, _MARKS.split(text))))
+
+
+def _is_talk(bare: str) -> bool:
+    """Return whether words without marks between them are small talk."""
+    if _KINDS.fullmatch(bare):
+        return True
     if _TALK_WORD.search(bare) and not _PATTERNS["question_head"].match(bare) and _is_made_of(bare, _TALK):
         return True
     return bool(_SELF.search(bare) and _PERSONA_WORD.search(bare)) and _is_made_of(bare, _PERSONA)

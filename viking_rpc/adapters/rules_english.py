@@ -49,7 +49,9 @@ _FRAMES: Final = {
 
 
 def is_talk(text: str) -> bool:
-    """Return whether a text is small talk, all of it."""
+    """Return whether a text is small talk, all of it; so is one without any letter or digit."""
+    if not any(map(str.isalnum, text)):
+        return True
     return all(is_talk_tokens(sentence) for sentence in _sentences(tokens_of(text)))
 
 

@@ -18,9 +18,9 @@ _WORD: Final = re.compile(r"[A-Za-z]{2,}")
 _MAX_TOPIC_CHARS: Final = 120
 #: What a turn is about stands at its beginning.
 _MAX_TURN_CHARS: Final = 1_000
-#: Of what a part asks for: its first type, and those that go with it.
+#: Of what a part asks for: its first type, and those that go with it where it is the only part.
 _PRIORITIES: Final = (2, 3, 4)
-#: Of the task as given, where a pronoun hides what it is about.
+#: Of the task as given, where a pronoun hides what the conversation was about.
 _HIDDEN_PRIORITY: Final = 3
 _INTENTS: Final = {
     ContextType.SKILL: "how it is done",
@@ -69,11 +69,13 @@ def plan_by_rules(request: PlanRequest) -> PlanResult:
         if text == part and len(parts) == 1:
             whole = _resolve(request.task, topic)  # "and in winter?" says by its "and" that it goes on
             text = part if whole == request.task else whole
-        if text != part:
-            referred = topic
-        for found, priority in zip(_sought(language, text, request.only_type), _PRIORITIES, strict=False):
-            main = FIRST_PRIORITY if text != part and priority == _PRIORITIES[0] else priority
-            queries.append(TypedQuery(found.query, found.type, _INTENTS[found.type], main))
+        # what an earlier part names stands in the task itself: only a conversation can hide what it is about
+        is_of_session = text != part and topic is about
+        referred = about if is_of_session else referred
+        priorities = (FIRST_PRIORITY if is_of_session else _PRIORITIES[0], *_PRIORITIES[1:])
+        sought = _sought(language, text, request.only_type)
+        for found, priority in zip(sought if len(parts) == 1 else sought[:1], priorities, strict=False):
+            queries.append(TypedQuery(found.query, found.type, _INTENTS[found.type], priority))
         topic = (language.topic(text) if text == part else topic) or topic
     kinds = ", ".join(dict.fromkeys(query.type.name.lower() for query in queries if query.type is not None))
     noun = "part" if len(parts) == 1 else "parts"

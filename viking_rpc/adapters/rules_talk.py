@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from viking_rpc.adapters.rules_tokens import Token
 
 _TALK: Final = VOCABULARY.group("talk")
-_TALK_ALL: Final = FUNCTION | VOCABULARY.group("talk", "talk_weak")
+_TALK_ALL: Final = FUNCTION | VOCABULARY.group("talk", "talk_weak", "called")
 _FILLERS: Final = VOCABULARY.group("fillers")
 _CALLED: Final = VOCABULARY.group("called")
 _SUBJECTS: Final = frozenset(
@@ -36,8 +36,14 @@ _FUN: Final = VOCABULARY.group("fun")
 _FUN_QUALIFIED: Final = VOCABULARY.group("fun_qualified")
 _FUN_QUALITIES: Final = VOCABULARY.group("fun_qualities")
 _FUN_BEFORE: Final = FUNCTION | VOCABULARY.group("fun_request", "fun_qualities", "fun_qualified", "fillers", "talk")
-_FUN_AFTER: Final = FUNCTION | VOCABULARY.group("fun_about", "fun", "fun_qualities")
-_TOLD: Final = frozenset({"tell", "give", "know", "hear", "share", "learn", "want", "like", "say", "got", "have"})
+_FUN_NAMES: Final = VOCABULARY.group("fun", "fun_qualities", "fun_qualified") | {"bit", "bits", "piece", "pieces"}
+_SOME: Final = frozenset(
+    {"some", "any", "few", "couple", "several", "more", "another", "two", "three", "other", "me", "us"}
+)
+_FUN_AFTER: Final = FUNCTION | VOCABULARY.group("fun_about", "called", "talk")
+_TOLD: Final = frozenset(
+    {"teach", "enlighten", "tell", "give", "know", "hear", "share", "learn", "want", "like", "say", "got", "have"}
+)
 _VERBS: Final = VOCABULARY.group("verbs")
 
 #: "let me know if", "I was wondering whether you could tell me": closed words, the last one of asking.
@@ -114,10 +120,11 @@ def _is_idiom(keys: Sequence[str]) -> bool:
     named = [key for key in keys if key not in _CALLED]
     if _THANKS.fullmatch(" ".join(named)):
         return True
-    if sum(key not in _TALK_ALL and key not in PERSONA_ALL for key in keys) > 1:
-        return False
+    unknown = {key for key in keys if key not in _TALK_ALL and key not in PERSONA_ALL}
     start = next((i for i, key in enumerate(named) if key not in _FILLERS), len(named))
-    return any(_IDIOMS.fullmatch(" ".join(form)) for form in (named, named[start:]))
+    if len(unknown) > 1 or (unknown and not QUESTIONS.isdisjoint(named[start + 1 :])):  # "no idea which port it uses"
+        return False
+    return any(_IDIOMS.fullmatch(" ".join(form)) for form in (keys, named, named[start:]))
 
 
 def _is_question(keys: Sequence[str]) -> bool:
@@ -140,10 +147,11 @@ def _is_for_fun(keys: Sequence[str]) -> bool:
     is_told = any(key in _TOLD for key in keys)
     for i, key in enumerate(keys):
         is_quality = any(near in _FUN_QUALITIES for near in keys[max(0, i - 2) : i + 2])
-        is_fact = key == "fact" or (key == "facts" and keys[max(0, i - 1)] in FUNCTION)
+        is_fact = key == "fact" or (key == "facts" and keys[max(0, i - 1)] in _SOME)
         if key in _FUN or (key in _FUN_QUALIFIED and is_quality) or (is_fact and is_told):
-            is_after = i + 1 == len(keys) or any(near in _FUN_AFTER for near in keys[i + 1 : i + 3])
-            unknown = [near for near in keys[:i] if near not in _FUN_BEFORE]
+            after = next((near for near in keys[i + 1 :] if near not in _FUN_NAMES), "")
+            is_after = not after or after in _FUN_AFTER  # not "a joke generator in Python"
+            unknown = [near for near in keys[:i] if near not in _FUN_BEFORE and near not in _SOME]
             return is_after and len(unknown) <= 1 and not any(near in _VERBS for near in unknown)
     return False
 
