@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -91,6 +92,7 @@ async def test_the_blocking_client_speaks_tls_with_a_key(tmp_path: Path, ours: A
 async def test_a_new_certificate_needs_no_restart(
     tmp_path: Path, ours: Authority, other: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "viking_rpc.server.tls")
     async with serving(settings_of(tmp_path, ours.sign("server"))) as server, asking(server, ours.tls()) as before:
         await before.info()
         other.sign("server")
@@ -105,6 +107,7 @@ async def test_a_new_certificate_needs_no_restart(
 async def test_files_that_do_not_belong_together_change_nothing_until_they_do(
     tmp_path: Path, ours: Authority, other: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "viking_rpc.server.tls")
     files = ours.sign("server")
     new = other.sign("new")
     async with serving(settings_of(tmp_path, files)) as server:

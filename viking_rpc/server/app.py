@@ -120,7 +120,7 @@ class Server:
         listen = self._settings.server.listen
         told = check_exposure(self._settings)
         if told and not self._worker:
-            logger.warning(told)
+            logger.warning("exposed reason=%s address=%s", told, listen)
         credentials = self._credentials(listen)
         if not self._worker:
             self._lock = DataLock.acquire(self._settings.data)

@@ -16,7 +16,8 @@ def check_exposure(settings: Settings) -> str:
     """Refuse to listen where strangers reach a server that asks nobody who they are, unless that is wanted.
 
     Returns:
-        What the operator should hear all the same; empty when there is nothing.
+        Why the operator should hear of it all the same; empty when there is nothing: KEYS_IN_PLAIN_TEXT, whoever is on
+        the way can read and use keys; INSECURE, whoever reaches the server may read and change everything.
 
     Raises:
         FailedPreconditionError: NOT_LOOPBACK.
@@ -26,10 +27,10 @@ def check_exposure(settings: Settings) -> str:
         return ""
     if settings.keys.required or has_keys(settings.data):
         if settings.tls.cert is None:
-            return f"keys_in_plain_text address={listen} whoever is on the way can read and use them; see TLS"
+            return "KEYS_IN_PLAIN_TEXT"
         return ""
     if settings.server.insecure:
-        return f"insecure address={listen} whoever reaches it may read and change everything"
+        return "INSECURE"
     raise FailedPreconditionError(
         "NOT_LOOPBACK",
         f"without keys the server listens on loopback only (127.0.0.1, [::1], localhost, unix:PATH), not on {listen}; "

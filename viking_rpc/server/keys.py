@@ -113,7 +113,7 @@ class KeyCallers:
             has_changed = self._reader.look()
         except VikingError as error:
             if self._is_readable:
-                logger.warning("keys_unreadable reason=%s %s", error.reason, error.message)
+                logger.warning("keys_unreadable reason=%s error=%s", error.reason, error.message)
             self._is_readable, self._wants_keys = False, True
             self._known.clear()
             return
@@ -125,9 +125,9 @@ class KeyCallers:
         self._known.clear()
         if self._reader.has_file and not self._wants_keys:
             self._wants_keys = True
-            logger.warning("keys_wanted from now on")
+            logger.warning("keys_wanted")
         elif self._wants_keys and not self._reader.has_file and not self._settings.required:
-            logger.warning("keys_gone no key is valid; restart the server to serve without keys")
+            logger.warning("keys_gone effect=%s", "no key is valid; a restart serves without keys")
 
     def _resolve(self, sent: str, account: str, user: str, peer: str) -> tuple[Caller, Key]:
         """Check a key and whom it names; what is refused is not remembered."""
@@ -136,7 +136,7 @@ class KeyCallers:
         try:
             found = None if token is None else self._reader.find(token.id)
         except VikingError as error:
-            logger.warning("keys_unreadable reason=%s %s", error.reason, error.message)
+            logger.warning("keys_unreadable reason=%s error=%s", error.reason, error.message)
             raise _unreadable() from error
         key = check_token(token, found, self._clock.now_us())
         return Caller(resolve_key(key, account, user, peer), self._allowance(key), key.id), key

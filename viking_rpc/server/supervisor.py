@@ -94,7 +94,7 @@ class Supervisor:
             message = f"several workers share a port, not a path: {listen}"
             raise FailedPreconditionError("WORKERS_NEED_A_PORT", message, {"address": listen})
         if told:
-            logger.warning(told)
+            logger.warning("exposed reason=%s address=%s", told, listen)
         with _signals(self.stop), DataLock.acquire(self._settings.data) as lock, SharedPort(listen) as port:
             server = self._settings.server.model_copy(update={"listen": port.address})
             self._settings = self._settings.model_copy(update={"server": server})

@@ -76,7 +76,7 @@ class CertificateFiles:
                 self._refuse(error)
                 return None
             self._state, self._refused = state, ""
-            logger.warning("tls_reloaded cert=%s", self._cert)
+            logger.info("tls_reloaded cert=%s", self._cert)
             return _configuration(pem)
 
     def _refuse(self, error: Exception) -> None:
@@ -84,7 +84,7 @@ class CertificateFiles:
         told = _told(error)
         if told != self._refused:
             self._refused = told
-            logger.warning("tls_not_reloaded the old certificate stays in use: %s", told)
+            logger.warning("tls_not_reloaded cert=%s error=%s effect=%s", self._cert, told, "the old one stays in use")
 
     def _look(self) -> _State:
         paths = [self._cert, self._key, *([] if self._client_ca is None else [self._client_ca])]
