@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.polyglot.snippets import snippets
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -32,11 +34,10 @@ MUST_RUN = "POLYGLOT_REQUIRED"
 _NODE_MAJOR = 20
 
 
-def build_go(snippets: Mapping[str, str] | None = None) -> Path:
-    """Return a folder with `bin/polyglot`, and `bin/NAME` of every further program, given as its source by name."""
+def build_go() -> Path:
+    """Return a folder with `bin/polyglot`, and `bin/snippet` from docs/clients.md."""
     _require("go", ["go", "version"])
-    more = {f"{name}/main.go": source for name, source in (snippets or {}).items()}
-    return _built("go", more, _make_go)
+    return _built("go", {"snippet/main.go": snippets("go")[0]}, _make_go)
 
 
 def build_grpcurl() -> Path:
@@ -49,14 +50,13 @@ def build_grpcurl() -> Path:
     return _built("grpcurl", {}, make) / "bin" / "grpcurl"
 
 
-def build_typescript(snippets: Mapping[str, str] | None = None) -> Path:
-    """Return a folder with `dist/main.js`, and `dist/NAME.js` of every further program, given as its source by name."""
+def build_typescript() -> Path:
+    """Return a folder with `dist/main.js`, and `dist/snippet.js` from docs/clients.md."""
     version = _require("node", ["node", "--version"])
     _require("npm", ["npm", "--version"])
     if int(version.removeprefix("v").split(".")[0]) < _NODE_MAJOR:
         _lack(f"node {_NODE_MAJOR} or newer is needed, found {version}")
-    more = {f"src/{name}.ts": source for name, source in (snippets or {}).items()}
-    return _built("typescript", more, _make_typescript)
+    return _built("typescript", {"src/snippet.ts": snippets("typescript")[0]}, _make_typescript)
 
 
 def _make_go(folder: Path) -> None:
