@@ -57,6 +57,8 @@ _GRACE_S: Final = 2.0
 _NOTICE_S: Final = 0.25
 #: Clients may ask every ten seconds whether the connection lives, calls or not.
 _MIN_PING_MS: Final = 10_000
+_SPARE_STREAMS: Final = 64
+_NO_LIMIT: Final = 2**31 - 1
 
 
 class Server:
@@ -207,6 +209,11 @@ class Server:
             ("grpc.max_send_message_length", MAX_RESPONSE_BYTES),
             # Two servers on one port would share its callers in silence, which is what workers are for.
             ("grpc.so_reuseport", int(bool(self._worker))),
+            # A flood waits where it comes from: a connection holds what may be in work and a few more, to be refused.
+            ("grpc.max_concurrent_streams", self._settings.server.max_in_flight + _SPARE_STREAMS),
+            # What has arrived is answered in turn. gRPC would drop calls beyond 1,000 as CANCELLED, without a reason.
+            ("grpc.server.max_pending_requests", _NO_LIMIT),
+            ("grpc.server.max_pending_requests_hard_limit", _NO_LIMIT),
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.min_ping_interval_without_data_ms", _MIN_PING_MS),
         ]
