@@ -52,6 +52,14 @@ def test_what_is_added_is_listed_and_found(tmp_path: Path, reader: KeyReader) ->
     assert check_token(token, reader.find(token.id), NOW_US) == key
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes the rights of an administrator")
+def test_the_file_belongs_to_who_has_the_folder(tmp_path: Path) -> None:
+    os.chown(tmp_path, 1234, 2345)
+    add(tmp_path)
+    found = (tmp_path / KEYS_NAME).stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (1234, 2345, 0o600)
+
+
 def test_many_make_the_first_key_at_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(N_AT_ONCE) as threads:
         made = list(threads.map(lambda i: add(tmp_path, f"u{i}"), range(N_KEYS)))

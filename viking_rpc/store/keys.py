@@ -307,6 +307,9 @@ def _make(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, KEYS_MODE))
         try:
+            owner = path.parent.stat()
+            if os.geteuid() == 0:  # else who calls for an administrator's rights would shut the server out
+                os.chown(partial, owner.st_uid, owner.st_gid)
             with map_errors(partial), closing(schema.connect(partial, is_writer=True)) as connection:
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute(_SCHEMA)
