@@ -50,7 +50,7 @@ N_CONNECTIONS: Final = 8
 _PROBE_S: Final = 0.02
 _CALM_S: Final = 0.5
 _CALM_RATIO: Final = 3.0
-_GIVE_UP_S: Final = 30.0
+_GIVE_UP_S: Final = 10.0
 
 Load = Callers | ghz.Ghz
 
