@@ -173,9 +173,12 @@ def test_an_import_into_files_is_for_nobody_else(cli: Cli, folder: Path, empty: 
     assert (refused.code, "IDENTITY_NOT_ALLOWED" in refused.err) == (1, True)
 
 
-def test_without_keys_a_server_does_not_listen_to_strangers(cli: Cli, data: str) -> None:
+def test_what_cannot_be_served_is_told_before_anything_starts(cli: Cli, data: str) -> None:
     refused = cli("serve", "--data", data, "--listen", "0.0.0.0:0")
     assert (refused.code, "NOT_LOOPBACK" in refused.err) == (1, True)
     several = cli("serve", "--data", data, "--listen", "0.0.0.0:0", "--workers", "2")
     assert (several.code, "NOT_LOOPBACK" in several.err) == (1, True)
     assert cli("serve", "--data", data, "--tls-cert", "x.pem").code == 2
+    for n_workers in ("1", "2"):
+        unusable = cli("serve", "--data", data, "--workers", n_workers, "--tls-cert", "x.pem", "--tls-key", "y.pem")
+        assert (unusable.code, "TLS_FILES_UNUSABLE" in unusable.err) == (1, True)

@@ -21,6 +21,7 @@ from viking_rpc.server.figures import clear_figures
 from viking_rpc.server.metrics_endpoint import MetricsEndpoint
 from viking_rpc.server.port import SharedPort
 from viking_rpc.server.readings import Readings
+from viking_rpc.server.tls import CertificateFiles
 from viking_rpc.server.worker import KEEPER, Failed, Ready, run_process
 from viking_rpc.store.lock import DataLock
 
@@ -84,8 +85,8 @@ class Supervisor:
             on_bound: called with the address as soon as a worker serves.
 
         Raises:
-            FailedPreconditionError: NOT_LOOPBACK, WORKERS_NEED_A_PORT, CANNOT_LISTEN, METRICS_CANNOT_LISTEN, or what
-                locking the data directory and opening the store raise.
+            FailedPreconditionError: NOT_LOOPBACK, WORKERS_NEED_A_PORT, TLS_FILES_UNUSABLE, CANNOT_LISTEN,
+                METRICS_CANNOT_LISTEN, or what locking the data directory and opening the store raise.
             UnavailableError: WORKERS_FAIL, a process dies again and again.
         """
         listen = self._settings.server.listen
@@ -93,6 +94,8 @@ class Supervisor:
         if listen.startswith(UNIX):
             message = f"several workers share a port, not a path: {listen}"
             raise FailedPreconditionError("WORKERS_NEED_A_PORT", message, {"address": listen})
+        if self._settings.tls.cert is not None:
+            CertificateFiles(self._settings.tls)  # what cannot be used is told before anything is started
         if told:
             logger.warning("exposed reason=%s address=%s", told, listen)
         with _signals(self.stop), DataLock.acquire(self._settings.data) as lock, SharedPort(listen) as port:
