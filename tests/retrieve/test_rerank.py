@@ -314,3 +314,26 @@ def test_classic_without_an_answer_is_classic() -> None:
     result = run(deep(), Asked(lambda _: math.nan, FAULT), options=classic(max_rerank_documents=1000))
     assert names(result) == names(plain(deep(), RetrieveOptions(profile=Profile.CLASSIC)))
     assert result.warnings == (FAULT,)
+
+
+@pytest.mark.parametrize("n_answered", [0, 1, 2, 3, 100])
+def test_steps_of_a_walk_that_is_given_up_are_never_told(n_answered: int) -> None:
+    """Whoever watches sees each opened directory of the answer once, in order, whenever the answers stop coming."""
+    options = classic(max_rerank_documents=1000)
+    request = RetrieveRequest(Query(vector=AXIS), options=options, trace_level=TraceLevel.STEPS)
+    snapshot = deep()
+    retrieval = RerankedRetrieval(snapshot, request, OPERATOR, vector=AXIS, now_us=NOW_US)
+    told = []
+    n_calls = 0
+    is_done = False
+    while not is_done:
+        is_done = retrieval.advance(1)
+        told += retrieval.new_steps()
+        if retrieval.wanted is not None:
+            score = float("nan") if n_calls >= n_answered else 0.5
+            retrieval.supply(Asked(lambda _, score=score: score).answer(snapshot, retrieval.wanted))
+            n_calls += 1
+    assert n_calls > 1 or n_answered < 100
+    untimed = [[replace(step, duration_us=0.0) for step in steps] for steps in (told, retrieval.result().steps)]
+    assert untimed[0] == untimed[1]
+    assert len(told) > 2

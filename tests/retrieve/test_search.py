@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from viking_rpc.domain.context import Context, ContextType, Kind, Level
 from viking_rpc.domain.plan import QueryPlan, TypedQuery
-from viking_rpc.domain.query import Mode, RetrieveOptions, Scope, View
+from viking_rpc.domain.query import Mode, RerankMode, RetrieveOptions, Scope, View
+from viking_rpc.domain.rerank import SKIPPED
 from viking_rpc.domain.search import MergeOptions, SearchRequest
-from viking_rpc.domain.trace import EmptyReason, Match, RetrieveResult, RetrieveStats, ScoreParts
+from viking_rpc.domain.trace import AnswerWarning, EmptyReason, Match, RetrieveResult, RetrieveStats, ScoreParts
 from viking_rpc.retrieve.profiles import PRESETS
-from viking_rpc.retrieve.search import merge_results, requests_of
+from viking_rpc.retrieve.search import failed_result, merge_results, requests_of, tell_unranked
 
 NAMES = st.lists(st.sampled_from("abcdefghij"), unique=True, max_size=8)
 WEIGHTS = st.lists(st.floats(0, 4, width=16), min_size=5, max_size=5).filter(any)
@@ -108,15 +109,29 @@ def test_a_type_narrows_the_types_and_targets_stand_in_place() -> None:
 
 
 @given(st.integers(0, 200), st.integers(0, 200), st.integers(1, 5))
-def test_budgets_are_divided_and_none_becomes_none_at_all(rows: int, texts: int, n: int) -> None:
-    """0 means "no budget" for rows and "nothing is sent" for texts; a share never turns into either."""
+def test_budgets_are_divided(rows: int, texts: int, n: int) -> None:
+    """0 rows would mean "no budget", so no share becomes that; texts are never more than were allowed."""
     options = RetrieveOptions(max_scored_rows=rows, max_rerank_documents=texts)
-    requests = requests_of(SearchRequest(options=options), plan_of(*([1] * n)), PRESETS)
-    for name, budget in (("max_scored_rows", rows), ("max_rerank_documents", texts)):
-        shares = [getattr(one.options, name) for one in requests]
-        assert sum(shares) == (max(budget, n) if budget else 0)
-        assert max(shares) - min(shares) <= 1
-        assert all(shares) == bool(budget)
+    shares = [one.options for one in requests_of(SearchRequest(options=options), plan_of(*([1] * n)), PRESETS)]
+    of_rows, of_texts = [one.max_scored_rows for one in shares], [one.max_rerank_documents for one in shares]
+    assert sum(of_rows) == (max(rows, n) if rows else 0)
+    assert all(of_rows) == bool(rows)
+    assert sum(of_texts) == texts
+    for parts in (of_rows, of_texts):
+        assert max(parts) - min(parts) <= 1
+        assert parts == sorted(parts, reverse=True)
+
+
+@pytest.mark.parametrize("mode", RerankMode)
+def test_a_query_without_a_share_of_texts_says_so(mode: RerankMode) -> None:
+    request = SearchRequest(options=RetrieveOptions(rerank_mode=mode, max_rerank_documents=2))
+    requests = requests_of(request, plan_of(1, 2, 3), PRESETS)
+    assert [one.options.rerank_mode for one in requests] == [mode, mode, RerankMode.OFF]
+    answers = tell_unranked(request, [failed_result(one, 1, AnswerWarning("X", "x")) for one in requests])
+    assert [[warning.reason for warning in one.warnings] for one in answers] == [["X"], ["X"], ["X", SKIPPED]]
+    none = replace(request, options=replace(request.options, max_rerank_documents=0))
+    assert {one.options.rerank_mode for one in requests_of(none, plan_of(1, 2), PRESETS)} == {mode}
+    assert [len(one.warnings) for one in tell_unranked(none, answers)] == [1, 1, 2]
 
 
 def test_the_operators_budgets_are_divided_too() -> None:

@@ -99,7 +99,12 @@ async def test_the_mode_decides_whether_a_reranker_is_asked(tmp_path: Path) -> N
             wished = await retrieve(stubs, mode=pb.RETRIEVE_MODE_QUICK, rerank_mode=pb.RERANK_MODE_PREFER)
             assert (names(wished), reasons(wished)) == (BY_VECTORS, ["RERANK_SKIPPED"])
             counts = stats_of(server)
-            assert (counts.n_rerank_attempted, counts.n_rerank_used, counts.n_rerank_fallback, counts.n_rerank_partial) == (1, 1, 0, 0)
+            assert (
+                counts.n_rerank_attempted,
+                counts.n_rerank_used,
+                counts.n_rerank_fallback,
+                counts.n_rerank_partial,
+            ) == (1, 1, 0, 0)
 
 
 async def test_search_reranks(tmp_path: Path) -> None:
@@ -251,6 +256,21 @@ async def test_at_each_level_within_the_budget(tmp_path: Path) -> None:
     assert len(events) - 1 == result.stats.n_expanded
     assert result.threshold_space is ThresholdSpace.RERANK
     assert result.mode is Mode.THINKING
+
+
+async def test_a_budget_smaller_than_a_plan_is_told_and_kept(tmp_path: Path) -> None:
+    """Two texts for three queries: two are sent, and the third query says that it was not reranked."""
+    plan = pb.QueryPlan(queries=[pb.TypedQuery(query="one", priority=i) for i in (1, 2, 3)])
+    request = pb.SearchRequest(plan=plan, options=pb.RetrieveOptions(**OWN, max_rerank_documents=2))
+    with stubbing(tidy) as stub:
+        async with reranking(tmp_path, stub, cache_size=0) as (_, stubs):
+            response = await stubs.retrieval.Search(request)
+            request.options.rerank_mode = pb.RERANK_MODE_OFF
+            unwanted = await stubs.retrieval.Search(request)
+    assert sum(len(sent["documents"]) for sent in stub.requests) == 2
+    told = [[warning.reason for warning in one.warnings] for one in response.query_results]
+    assert told == [[], [], ["RERANK_SKIPPED"]]
+    assert [list(one.warnings) for one in unwanted.query_results] == [[], [], []]
 
 
 async def test_the_reranker_is_among_the_facts(tmp_path: Path) -> None:

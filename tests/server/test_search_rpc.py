@@ -118,9 +118,9 @@ async def test_queries_are_merged_by_weighted_reciprocal_rank(filled: Stubs) -> 
     first = [f"{R}/a/1.md", f"{R}/a/3.md", f"{R}/a/2.md"]
     assert [list(result.uris) for result in response.query_results] == [first, first[::-1]]
     expected = {
-        first[0]: 1 / 5 + 0.36 / 7,
-        first[1]: 1 / 6 + 0.36 / 6,
-        first[2]: 1 / 7 + 0.36 / 5,
+        first[0]: 1 / 5 + 0.25 / 7,
+        first[1]: 1 / 6 + 0.25 / 6,
+        first[2]: 1 / 7 + 0.25 / 5,
     }
     assert {m.match.context.uri: m.match.score for m in response.matches} == pytest.approx(expected)
     assert uris(response) == sorted(expected, key=lambda uri: -expected[uri])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: How little the first ranks differ from those below. docs/algorithm.md says how both were measured.
 RRF_K: Final = 0
 #: What a rank in the answer of a query of priority 1 to 5 weighs.
-PRIORITY_WEIGHTS: Final = (1.0, 0.6, 0.36, 0.22, 0.13)
+PRIORITY_WEIGHTS: Final = (1.0, 0.4, 0.25, 0.15, 0.1)
 N_PRIORITIES: Final = len(PRIORITY_WEIGHTS)
 MAX_RRF_K: Final = 1000
 MAX_WEIGHT: Final = 1000.0

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from viking_rpc.domain.identity import Identity
     from viking_rpc.domain.query import RetrieveRequest
     from viking_rpc.domain.rerank import RerankAnswer
-    from viking_rpc.domain.trace import RetrieveResult
+    from viking_rpc.domain.trace import RetrieveResult, TraceStep
     from viking_rpc.index.snapshot import Snapshot
     from viking_rpc.retrieve.descent import Descent, DescentTotals
 
@@ -99,6 +99,10 @@ class RerankedRetrieval(Retrieval):
             best = pool.row[best_first(pool)[: self.reranking.max_texts]].tolist()
             self.wanted = self.reranking.choose(best, is_final=True)
             self.is_done = self.wanted is None
+
+    def new_steps(self) -> tuple[TraceStep, ...]:
+        """Return the steps that were recorded since the last call; none while a missing answer may still undo them."""
+        return () if self._is_classic_steered and not self.is_done else super().new_steps()
 
     def _want_level(self) -> None:
         """Find the rows that the reranker is to see before the next round."""

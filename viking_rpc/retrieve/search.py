@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from viking_rpc.domain.access import check_targets
-from viking_rpc.domain.query import Query, RetrieveRequest, Scope, View
-from viking_rpc.domain.rerank import MAX_TEXTS
+from viking_rpc.domain.query import Query, RerankMode, RetrieveRequest, Scope, View
+from viking_rpc.domain.rerank import MAX_TEXTS, SKIPPED
 from viking_rpc.domain.search import QueryResult, SearchMatch, SearchResult
 from viking_rpc.domain.trace import AnswerWarning, EmptyReason, RetrieveResult, RetrieveStats
 from viking_rpc.domain.uri import check_uri
@@ -70,13 +70,37 @@ def _scope_of(query: TypedQuery, scope: Scope) -> Scope:
 def _shares(options: RetrieveOptions, n: int, parameters: Parameters) -> list[RetrieveOptions]:
     """Return the options of each of n queries."""
     rows, texts = parameters.max_scored_rows, options.max_rerank_documents
-    parts = zip(_parts(rows, n), _parts(MAX_TEXTS if texts is None else texts, n), strict=True)
-    return [replace(options, max_scored_rows=rows, max_rerank_documents=texts) for rows, texts in parts]
+    of_rows = [max(1, part) if rows else 0 for part in _parts(rows, n)]  # 0 rows would be no budget at all
+    of_texts = _parts(MAX_TEXTS if texts is None else texts, n)
+    return [
+        replace(
+            options,
+            max_scored_rows=n_rows,
+            max_rerank_documents=n_texts,
+            rerank_mode=options.rerank_mode if n_texts or texts == 0 else RerankMode.OFF,  # `tell_unranked` tells of it
+        )
+        for n_rows, n_texts in zip(of_rows, of_texts, strict=True)
+    ]
 
 
 def _parts(budget: int, n: int) -> list[int]:
-    """Return a budget divided by n; 0 is none, or none at all, so that no other part becomes 0."""
-    return [max(1, budget // n + (i < budget % n)) if budget else 0 for i in range(n)]
+    """Return a budget divided by n; the first parts, which matter most, get what is left over."""
+    return [budget // n + (i < budget % n) for i in range(n)]
+
+
+def tell_unranked(request: SearchRequest, results: Sequence[RetrieveResult]) -> list[RetrieveResult]:
+    """Add a warning to the answers of queries that got no text of a budget which is not 0.
+
+    Args:
+        request: would have been reranked.
+        results: one for each query, in the plan's order.
+    """
+    budget = MAX_TEXTS if request.options.max_rerank_documents is None else request.options.max_rerank_documents
+    text = f"nothing was reranked: {budget} texts are too few for {len(results)} queries"
+    return [
+        replace(result, warnings=(*result.warnings, AnswerWarning(SKIPPED, text))) if budget and not part else result
+        for result, part in zip(results, _parts(budget, len(results)), strict=True)
+    ]
 
 
 class _Ranked(NamedTuple):

@@ -17,8 +17,10 @@ from viking_rpc.retrieve.search import (
     merge_results,
     requests_of,
     skipped_result,
+    tell_unranked,
 )
 from viking_rpc.server.planning import make_plan
+from viking_rpc.server.reranking import why_not
 from viking_rpc.server.runner import check_time
 from viking_rpc.server.texts import with_texts
 
@@ -98,12 +100,17 @@ async def _run_side_by_side(
     errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
     if errors and (len(errors) == len(outcomes) or not all(map(_is_of_one_query, errors))):
         raise next((error for error in errors if not _is_of_one_query(error)), errors[0])
-    return [
+    results = [
         failed_result(one, snapshot.revision, AnswerWarning("QUERY_FAILED", f"the query was not run: {outcome}"))
         if isinstance(outcome, BaseException)
         else outcome
         for one, outcome in zip(wanted, outcomes, strict=True)
     ]
+    return (
+        results
+        if why_not(replace(wanted[0], options=request.options), runner.reranker)
+        else tell_unranked(request, results)
+    )
 
 
 def _is_of_one_query(error: BaseException) -> bool:
