@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from viking_rpc.domain.context import Context, Level
@@ -46,9 +46,11 @@ class AnswerWarning:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreParts:
-    """Where a score comes from; None means that the part does not exist for this match."""
+class ScoreParts(NamedTuple):
+    """Where a score comes from; None means that the part does not exist for this match.
+
+    A tuple: every match of every query has one, and a frozen dataclass takes five times as long to make.
+    """
 
     own: float
     relevance: float

@@ -147,23 +147,19 @@ class Hydrator:
         """Return a match with its ancestors."""
         level = _LEVELS[int(self._snapshot.rows.level[found.row])]
         context = self.context(found.node)
-        return Match(
-            context=context,
-            display_uri=display_uri(context.uri, level),
-            level=level,
-            score=found.score,
-            parts=ScoreParts(
-                own=found.own,
-                relevance=found.relevance,
-                dense=_or_none(found.dense),
-                lexical=_or_none(found.lexical) if self._has_words else None,
-                parent=_or_none(found.parent),
-                rerank=_or_none(found.rerank),
-                hotness=_or_none(found.hotness),
-            ),
-            ancestors=self.ancestors(found.node),
-            step_index=found.step if has_steps and found.step >= 0 else None,
+        # by position, which is faster than by name: this runs for every match of every query
+        parts = ScoreParts(
+            found.own,
+            found.relevance,
+            _or_none(found.dense),
+            _or_none(found.lexical) if self._has_words else None,
+            _or_none(found.parent),
+            _or_none(found.rerank),
+            _or_none(found.hotness),
         )
+        step = found.step if has_steps and found.step >= 0 else None
+        ancestors = self.ancestors(found.node)
+        return Match(context, display_uri(context.uri, level), level, found.score, parts, ancestors, step)
 
     def step(self, frontier: Frontier, i: int, depth_of_roots: dict[int, int], us_per_cycle: float) -> TraceStep:
         """Return the i-th recorded step, without the scores of its children."""

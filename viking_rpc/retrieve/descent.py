@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from viking_rpc.retrieve.frontier import Scratch
     from viking_rpc.retrieve.workings import Record
 
+_NO_SEEDS = frozen(np.empty(0, np.int32))
 _STOPS = {
     EXHAUSTED: StopReason.EXHAUSTED,
     CONVERGED: StopReason.CONVERGED,
@@ -105,7 +106,7 @@ class Descent:
         self._conditions = conditions
         self._rules = rules
         self._roots = roots
-        self._seeds = frozen(np.empty(0, np.int32))
+        self._seeds = _NO_SEEDS
         self._classic_start: _ClassicStart | None = None
         self._awaits_start = False
         self._scratch = scratch
