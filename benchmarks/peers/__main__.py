@@ -89,6 +89,7 @@ def measure(n_nodes: int, arguments: argparse.Namespace, scratch: Path) -> dict[
     flat = exact_answers(data)
     for arm, answers in rounds.items():
         figures[arm] |= judge(arm, answers, flat, exact.get(_EXACT), rounds.get("classic"))
+        _say(f"{n_nodes} {arm}: {figures[arm]}")
     return figures
 
 
