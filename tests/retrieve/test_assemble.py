@@ -13,7 +13,7 @@ from viking_rpc.domain.context import Context, ContextType, Kind, Level
 from viking_rpc.domain.tokens import estimate_tokens
 from viking_rpc.domain.trace import Match, ScoreParts
 from viking_rpc.retrieve.assemble import assemble
-from viking_rpc.retrieve.frame import CUT_MARK, cut_to_sentence
+from viking_rpc.retrieve.frame import CUT_MARK, cut_to_sentence, more_element
 
 R = "viking://resources"
 SENTENCE = "A sentence of the text, which has its number {}. "
@@ -250,3 +250,15 @@ def test_cuts_fit_and_are_beginnings(text: str, n_tokens: int) -> None:
     cut = cut_to_sentence(text, n_tokens)
     assert estimate_tokens(cut) <= n_tokens or not cut
     assert cut == text or (text.startswith(cut.removesuffix(CUT_MARK)) and cut.endswith(CUT_MARK)) or not cut
+
+
+@pytest.mark.parametrize("n_tokens", [64, 500, 2_000, 3_000])
+def test_as_many_as_fit_are_named_of_what_is_not_shown(n_tokens: int) -> None:
+    """The tenth part of the budget. With as many as these, trying every number of them would take minutes."""
+    made = assemble(ranked(*(file(f"{i:05}.md", content="the same") for i in range(20_000))), n_tokens)
+    named = [uri for uri in made.more_uris if uri in made.text]
+    assert len(made.more_uris) == 19_999
+    assert named == list(made.more_uris[: len(named)])
+    room = n_tokens // 10
+    assert not named or estimate_tokens(more_element(named)) <= room
+    assert estimate_tokens(more_element(made.more_uris[: len(named) + 1])) > room

@@ -7,6 +7,7 @@ ends with a sentence or a line, and with a mark.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -154,12 +155,17 @@ class _Assembly:
     def _name_more(self) -> str:
         """Return the element that names what is not shown, as much as there is room for."""
         room = min(self.room, int(_MORE_SHARE * self.max_tokens))
-        for n in range(len(self.more), 0, -1):
-            element = more_element(self.more[:n])
-            if estimate_tokens(element) <= room:
-                self.used += estimate_tokens(element)
-                return element
-        return ""
+
+        def size_of(n: int) -> int:
+            return estimate_tokens(more_element(self.more[:n]))
+
+        # the most names that fit; with each name the element only grows
+        n = bisect_right(range(1, len(self.more) + 1), room, key=size_of)
+        if not n:
+            return ""
+        element = more_element(self.more[:n])
+        self.used += estimate_tokens(element)
+        return element
 
     def _name_ancestors(self) -> dict[str, str]:
         """Return the elements of the directories above what is shown, by URI; those that are shown need none."""
