@@ -19,6 +19,8 @@ MAX_TURNS: Final = 5
 MAX_SUMMARY_CHARS: Final = 30_000
 MAX_TURN_CHARS: Final = 8_000
 MAX_QUERY_BYTES: Final = 8 * 1024
+#: Of what a plan says to people; it comes back with the answer, which must not grow beyond its limit by it.
+MAX_NOTE_BYTES: Final = 32 * 1024
 ROLES: Final = ("user", "assistant", "tool")
 
 FIRST_PRIORITY: Final = 1

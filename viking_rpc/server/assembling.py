@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from viking_rpc.domain.assembly import DEFAULT_TOKENS, MAX_EXCLUDED, MAX_TOKENS, MIN_TOKENS, AssembleRequest
 from viking_rpc.domain.query import RetrieveRequest, TraceLevel, View
@@ -12,6 +12,7 @@ from viking_rpc.domain.uri import check_uri
 from viking_rpc.errors import Violation
 from viking_rpc.pb.v1 import retrieval_service_pb2 as pb
 from viking_rpc.retrieve.assemble import assemble
+from viking_rpc.server.convert_answer import MAX_RESPONSE_BYTES
 from viking_rpc.server.convert_search import Findings
 from viking_rpc.server.searching import run_search
 from viking_rpc.server.texts import with_texts
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from viking_rpc.server.searching import RunOne
 
     ReadSource = Callable[[pb.AssembleContextRequest], RetrieveRequest | SearchRequest]
+
+#: Room for what is added after the cut: a warning, and the frame.
+_SPARE_BYTES: Final = 1024
 
 
 def read_assemble(
@@ -139,4 +143,20 @@ def assemble_response(made: AssembledContext) -> pb.AssembleContextResponse:
         )
     for warning in made.warnings:
         response.warnings.add(reason=warning.reason, message=warning.message)
+    _fit(response)
     return response
+
+
+def _fit(response: pb.AssembleContextResponse) -> None:
+    """Cut the list of what was left out where the answer would be larger than clients take; the text always fits."""
+    n_over = response.ByteSize() + _SPARE_BYTES - MAX_RESPONSE_BYTES
+    n_all = n_kept = len(response.more_uris)
+    while n_over > 0 and n_kept:
+        n_kept -= 1
+        n_over -= len(response.more_uris[n_kept].encode()) + 2
+    if n_kept < n_all:
+        del response.more_uris[n_kept:]
+        text = (
+            f"the last {n_all - n_kept} of more_uris were left out to keep the answer under {MAX_RESPONSE_BYTES} bytes"
+        )
+        response.warnings.add(reason="RESPONSE_TRUNCATED", message=text)

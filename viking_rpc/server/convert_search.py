@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from viking_rpc.domain.access import check_targets, denied, select_roots
 from viking_rpc.domain.context import ContextType
-from viking_rpc.domain.plan import LAST_PRIORITY, MAX_QUERIES, MAX_QUERY_BYTES, QueryPlan, TypedQuery
+from viking_rpc.domain.plan import (
+    LAST_PRIORITY,
+    MAX_NOTE_BYTES,
+    MAX_QUERIES,
+    MAX_QUERY_BYTES,
+    QueryPlan,
+    TypedQuery,
+)
 from viking_rpc.domain.query import Scope, TraceLevel
 from viking_rpc.domain.search import MAX_RRF_K, MAX_WEIGHT, N_PRIORITIES, MergeOptions, SearchRequest
 from viking_rpc.domain.trace import RetrieveResult, RetrieveStats
@@ -152,6 +159,8 @@ def _read_plan(
 ) -> QueryPlan:
     found = findings.violations
     found += check_count("plan.queries", message.queries, MAX_QUERIES, least=1)
+    for name in ("reasoning", "session_context"):
+        found += check_text(f"plan.{name}", getattr(message, name), MAX_NOTE_BYTES)
     queries = []
     for i, one in enumerate(message.queries[:MAX_QUERIES]):
         field = f"plan.queries[{i}]"
@@ -172,6 +181,7 @@ def _check_query(query: TypedQuery, field: str, types: frozenset[ContextType]) -
         what = "holds nothing but white space" if query.query else "must not be empty"
         yield Violation(f"{field}.query", what, "EMPTY_QUERY")
     yield from check_text(f"{field}.query", query.query, MAX_QUERY_BYTES)
+    yield from check_text(f"{field}.intent", query.intent, MAX_NOTE_BYTES)
     if not 0 <= query.priority <= LAST_PRIORITY:
         yield Violation(f"{field}.priority", f"{query.priority} is not in [0, {LAST_PRIORITY}]", "OUT_OF_RANGE")
     if query.type is not None and types and query.type not in types:

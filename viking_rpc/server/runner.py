@@ -156,7 +156,9 @@ class Runner:
             DeadlineExceededError: the call's time is over first.
         """
         try:
-            return await asyncio.wait_for(work, max(call.remaining_s, 0))
+            # asyncio.wait_for of Python 3.11 forgets that it was cancelled where the work is done at that moment
+            async with asyncio.timeout(call.remaining_s):
+                return await work
         except TimeoutError as error:
             raise late("the call did not end within its deadline") from error
 
