@@ -124,6 +124,23 @@ def test_recall_holds_under_any_filter(
     assert recall(tree, queries, paths, mode=mode, filter=wanted) >= least
 
 
+@pytest.mark.parametrize("target", ["viking://", "viking://resources", "viking://resources/g3"])
+def test_classic_starts_where_it_would_after_a_scan(
+    tree: Snapshot, queries: list[NDArray[np.float32]], target: str
+) -> None:
+    fields = {"identity": ME, "options": RetrieveOptions(profile=Profile.CLASSIC), "scope": Scope((target,))}
+    n_same = 0
+    paths = set()
+    for vector in queries:
+        by_scan = run(tree, query=Query(vector=vector), settings=SearchSettings(max_exact_rows=10**6), **fields)
+        found = run(tree, query=Query(vector=vector), settings=SETTINGS, **fields)
+        assert by_scan.result.stats.seed_path == "exact"
+        paths.add(found.result.stats.seed_path)
+        n_same += found.ranking == by_scan.ranking
+    assert paths - {"exact"}  # a graph was asked
+    assert n_same >= 0.95 * len(queries)
+
+
 @pytest.mark.parametrize(("mode", "least"), [(Mode.QUICK, 0.95), (Mode.THINKING, 0.99)])
 def test_recall_holds_in_narrow_targets(
     tree: Snapshot, queries: list[NDArray[np.float32]], mode: Mode, least: float
