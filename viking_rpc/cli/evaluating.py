@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress
 
-    from viking_rpc.config import Settings
+    from viking_rpc.config import EmbedderSettings, Settings
     from viking_rpc.domain.ports import Embedder
     from viking_rpc.evaluate.report import Evaluation
 
@@ -95,14 +95,19 @@ def embedders_of(settings: Settings, names: Iterable[str]) -> dict[str, Embedder
         FailedPreconditionError: an extra is missing.
     """
     from viking_rpc.adapters.embedders import make_embedder
-    from viking_rpc.evaluate.measure import with_embedder
 
     wanted = list(dict.fromkeys(names)) or [settings.embedder.name]
     known = dict.fromkeys((*PACKAGED, settings.embedder.name))
     if unknown := [name for name in wanted if name not in known]:
         text = f"is none of {', '.join(known)}; another one needs its settings (--config)"
         raise InvalidArgumentError.of(Violation("--embedder", f"{name!a} {text}") for name in unknown)
-    return {name: make_embedder(with_embedder(settings, name).embedder) for name in wanted}
+    return {name: make_embedder(_section(settings, name)) for name in wanted}
+
+
+def _section(settings: Settings, name: str) -> EmbedderSettings:
+    """Return the section of an embedder: the configured one, or defaults for one that needs no more than a name."""
+    configured = settings.embedder
+    return configured if name == configured.name else type(configured)(name=name, threads=configured.threads)
 
 
 def require_folders(folders: Iterable[Path]) -> None:

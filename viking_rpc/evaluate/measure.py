@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -106,18 +106,6 @@ def drawn(queries: Sequence[JudgedQuery], n: int, seed: int) -> Sequence[JudgedQ
         return queries
     chosen = np.random.default_rng(seed).choice(len(queries), n, replace=False)
     return [queries[i] for i in sorted(chosen.tolist())]
-
-
-def with_embedder(settings: Settings, name: str) -> Settings:
-    """Return settings with another embedder; one that is configured keeps its section.
-
-    Raises:
-        ValidationError: the embedder needs more than a name.
-    """
-    if name == settings.embedder.name:
-        return settings
-    section: Any = type(settings.embedder)(name=name, threads=settings.embedder.threads)
-    return settings.model_copy(update={"embedder": section})
 
 
 def _teller(on_progress: Told | None, what: str) -> Callable[..., None]:
