@@ -58,7 +58,8 @@ _NOTICE_S: Final = 0.25
 #: Clients may ask every ten seconds whether the connection lives, calls or not.
 _MIN_PING_MS: Final = 10_000
 _SPARE_STREAMS: Final = 64
-_NO_LIMIT: Final = 2**31 - 1
+#: Calls of all connections that have arrived and are not begun: some seconds of work, which callers may still wait for.
+_MAX_WAITING: Final = 4096
 
 
 class Server:
@@ -211,9 +212,10 @@ class Server:
             ("grpc.so_reuseport", int(bool(self._worker))),
             # A flood waits where it comes from: a connection holds what may be in work and a few more, to be refused.
             ("grpc.max_concurrent_streams", self._settings.server.max_in_flight + _SPARE_STREAMS),
-            # What has arrived is answered in turn. gRPC would drop calls beyond 1,000 as CANCELLED, without a reason.
-            ("grpc.server.max_pending_requests", _NO_LIMIT),
-            ("grpc.server.max_pending_requests_hard_limit", _NO_LIMIT),
+            # What has arrived is answered in turn. Beyond these gRPC drops more and more, then all, as CANCELLED and
+            # without a reason; by default from 1,000 on, which are answered within a second.
+            ("grpc.server.max_pending_requests", _MAX_WAITING),
+            ("grpc.server.max_pending_requests_hard_limit", 2 * _MAX_WAITING),
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.min_ping_interval_without_data_ms", _MIN_PING_MS),
         ]
