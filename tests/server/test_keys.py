@@ -565,4 +565,4 @@ async def test_without_keys_it_listens_anywhere_only_when_told_so(
         port = server.address.rpartition(":")[2]
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
             await Stubs(channel).admin.GetStoreInfo(INFO)
-    assert any(record.getMessage().startswith("exposed reason=INSECURE ") for record in caplog.records)
+    assert any(record.getMessage().startswith("exposed reason=insecure ") for record in caplog.records)

@@ -16,8 +16,8 @@ def check_exposure(settings: Settings) -> str:
     """Refuse to listen where strangers reach a server that asks nobody who they are, unless that is wanted.
 
     Returns:
-        Why the operator should hear of it all the same; empty when there is nothing: KEYS_IN_PLAIN_TEXT, whoever is on
-        the way can read and use keys; INSECURE, whoever reaches the server may read and change everything.
+        Why the operator should hear of it all the same; empty when there is nothing: keys_in_plain_text, whoever is on
+        the way can read and use keys; insecure, whoever reaches the server may read and change everything.
 
     Raises:
         FailedPreconditionError: NOT_LOOPBACK.
@@ -27,10 +27,10 @@ def check_exposure(settings: Settings) -> str:
         return ""
     if settings.keys.required or has_keys(settings.data):
         if settings.tls.cert is None:
-            return "KEYS_IN_PLAIN_TEXT"
+            return "keys_in_plain_text"
         return ""
     if settings.server.insecure:
-        return "INSECURE"
+        return "insecure"
     raise FailedPreconditionError(
         "NOT_LOOPBACK",
         f"without keys the server listens on loopback only (127.0.0.1, [::1], localhost, unix:PATH), not on {listen}; "
