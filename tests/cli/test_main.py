@@ -40,6 +40,8 @@ COMMANDS = (
     "demo",
     "eval",
     "tune",
+    "stats",
+    "checkpoint",
     "search",
     "explain",
     "context",

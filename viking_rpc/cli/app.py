@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from viking_rpc.cli import keys, measures, tasks
+from viking_rpc.cli import keys, measures, operating, tasks
 from viking_rpc.cli.options import (
     Account,
     Config,
@@ -147,7 +147,9 @@ def serve(
     tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key (PEM).")] = None,
     tls_client_ca: Annotated[
         Path | None,
-        typer.Option("--tls-client-ca", metavar="FILE", help="Only clients with a certificate that these signed (PEM)."),
+        typer.Option(
+            "--tls-client-ca", metavar="FILE", help="Only clients with a certificate that these signed (PEM)."
+        ),
     ] = None,
     metrics_port: Annotated[
         int | None,
@@ -200,6 +202,13 @@ def find(
         RerankName | None,
         typer.Option("--rerank", help="Ask the reranker: never, where one is configured, or else fail."),
     ] = None,
+    per_group: Annotated[
+        int | None, typer.Option("--per-group", metavar="N", help="At most N matches of one directory.")
+    ] = None,
+    group_depth: Annotated[
+        int, typer.Option("--group-depth", metavar="N", help="Or of what lies N levels below the root searched.")
+    ] = 0,
+    page: Annotated[str, typer.Option("--page", metavar="TOKEN", help="Go on where an answer ended.")] = "",
     trace: Annotated[bool, typer.Option("--trace", help="Show the descent and the time at each level.")] = False,
     data: Data = None,
     server: Server = None,
@@ -222,6 +231,9 @@ def find(
         until=until,
         threshold=threshold,
         rerank=None if rerank is None else rerank.value,
+        per_group=per_group,
+        group_depth=group_depth,
+        page_token=page,
         has_trace=trace,
     )
     find_contexts(wanted, data=data, server=server, config=config, as_json=as_json)
@@ -432,6 +444,9 @@ def demo(
 
 app.command("eval")(measures.eval_)
 app.command("tune")(measures.tune)
+app.add_typer(keys.app, name="keys")
+app.command("stats")(operating.stats)
+app.command("checkpoint")(operating.checkpoint)
 app.command("search")(tasks.search)
 app.command("explain")(tasks.explain)
 app.command("context")(tasks.context)

@@ -76,6 +76,31 @@ def open_client(*, data: Path | None, server: str | None, config: Path | None) -
 
 
 @contextmanager
+def open_running(*, data: Path | None, server: str | None, config: Path | None) -> Iterator[Client]:
+    """Open a client of a server that runs already: the one that is named, else the one that holds the data directory.
+
+    Raises:
+        FailedPreconditionError: NO_SERVER; or another process that is no server holds the directory.
+    """
+    if server:
+        with connected(server) as client:
+            yield client
+        return
+    settings = settings_for(data, config)
+    require_store(settings)
+    from viking_rpc.store.lock import DataLock
+
+    try:
+        DataLock.acquire(settings.data).release()
+    except FailedPreconditionError as error:
+        with connected(holder_address(error), has_tls=settings.tls.cert is not None) as client:
+            yield client
+        return
+    message = f"no server holds {settings.data}; start one (viking serve), or name one (--server)"
+    raise FailedPreconditionError("NO_SERVER", message, {"path": str(settings.data)})
+
+
+@contextmanager
 def connected(address: str, *, has_tls: bool = False) -> Iterator[Client]:
     """Connect to a server, as the options before the command say; with TLS also where it is known to want that."""
     with in_use().open(address, has_tls=has_tls) as client:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from viking_rpc.domain.plan import PlanResult, QueryPlan
     from viking_rpc.domain.query import Filter, Query, RetrieveRequest
     from viking_rpc.domain.search import SearchResult
+    from viking_rpc.domain.statistics import RetrievalStats
     from viking_rpc.domain.trace import RetrieveResult, TraceStep
 
 
@@ -301,6 +302,16 @@ class AsyncClient:
         """Return the facts of the server."""
         message = admin_service_pb2.GetStoreInfoRequest()
         return answers.read_info(await self._call(self._admin.GetStoreInfo, message, timeout_s))
+
+    async def stats(self, *, all_accounts: bool = False, timeout_s: float | None = None) -> RetrievalStats:
+        """Return what was answered since the server started; of all accounts where asked, which takes the role root."""
+        message = admin_service_pb2.GetRetrievalStatsRequest(all_accounts=all_accounts)
+        return answers.read_retrieval_stats(await self._call(self._admin.GetRetrievalStats, message, timeout_s))
+
+    async def checkpoint(self, *, timeout_s: float | None = None) -> int:
+        """Let the server lay out and save the account; return the revision that is saved. Takes the role admin."""
+        message = admin_service_pb2.CreateCheckpointRequest()
+        return int((await self._call(self._admin.CreateCheckpoint, message, timeout_s)).revision)
 
     async def _call(self, method: Callable[..., Awaitable[Any]], message: Any, timeout_s: float | None) -> Any:
         try:

@@ -9,6 +9,7 @@ from viking_rpc.client.errors import to_refusal
 from viking_rpc.domain.context import Context, ContextType, Kind, Level, Relation
 from viking_rpc.domain.plan import DEFAULT_PRIORITY, PlanResult, PlanStatus, QueryPlan, TypedQuery
 from viking_rpc.domain.query import Mode
+from viking_rpc.domain.statistics import LevelLatency, RetrievalStats
 from viking_rpc.domain.trace import (
     AnswerWarning,
     ChildScore,
@@ -121,6 +122,8 @@ def read_result(message: retrieval_service_pb2.RetrieveResponse) -> RetrieveResu
         total_matched=message.total_matched,
         best_below_threshold=optional(message, "best_below_threshold"),
         threshold_space=read_enum(ThresholdSpace, message.threshold_space, None),
+        has_more=bool(message.next_page_token),
+        next_page_token=message.next_page_token,
     )
 
 
@@ -202,6 +205,35 @@ def read_info(message: admin_service_pb2.GetStoreInfoResponse) -> ServerInfo:
         settings=dict(message.settings),
         warnings=tuple(map(read_warning, message.warnings)),
         planner=message.planner,
+    )
+
+
+def read_retrieval_stats(message: admin_service_pb2.GetRetrievalStatsResponse) -> RetrievalStats:
+    """Read what a server has answered so far."""
+    return RetrievalStats(
+        n_queries=message.total_queries,
+        n_results=message.total_results,
+        n_zero_results=message.zero_result_queries,
+        queries_by_type={k.removeprefix("CONTEXT_TYPE_"): n for k, n in message.queries_by_type.items()},
+        avg_score=message.avg_score,
+        max_score=optional(message, "max_score"),
+        min_score=optional(message, "min_score"),
+        n_rerank_attempted=message.rerank_attempted,
+        n_rerank_used=message.rerank_used,
+        n_rerank_fallback=message.rerank_fallback,
+        n_rerank_partial=message.rerank_partial,
+        avg_latency_us=read_duration_us(message.avg_latency),
+        max_latency_us=read_duration_us(message.max_latency),
+        levels=tuple(
+            LevelLatency(
+                depth=level.depth,
+                n_expanded=level.directories_expanded,
+                p50_us=read_duration_us(level.p50),
+                p95_us=read_duration_us(level.p95),
+                p99_us=read_duration_us(level.p99),
+            )
+            for level in message.levels
+        ),
     )
 
 

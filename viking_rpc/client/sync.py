@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from viking_rpc.domain.plan import PlanResult, QueryPlan
     from viking_rpc.domain.query import Filter, Query, RetrieveRequest
     from viking_rpc.domain.search import SearchResult
+    from viking_rpc.domain.statistics import RetrievalStats
     from viking_rpc.domain.trace import RetrieveResult, TraceStep
 
 
@@ -295,6 +296,16 @@ class Client:
         """Return the facts of the server."""
         message = admin_service_pb2.GetStoreInfoRequest()
         return answers.read_info(self._call(self._admin.GetStoreInfo, message, timeout_s))
+
+    def stats(self, *, all_accounts: bool = False, timeout_s: float | None = None) -> RetrievalStats:
+        """Return what was answered since the server started; of all accounts where asked, which takes the role root."""
+        message = admin_service_pb2.GetRetrievalStatsRequest(all_accounts=all_accounts)
+        return answers.read_retrieval_stats(self._call(self._admin.GetRetrievalStats, message, timeout_s))
+
+    def checkpoint(self, *, timeout_s: float | None = None) -> int:
+        """Let the server lay out and save the account; return the revision that is saved. Takes the role admin."""
+        message = admin_service_pb2.CreateCheckpointRequest()
+        return int((self._call(self._admin.CreateCheckpoint, message, timeout_s)).revision)
 
     def _call(self, method: Callable[..., Any], message: Any, timeout_s: float | None) -> Any:
         try:
