@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,8 @@ from tests.server.conftest import Stubs, calling, make_settings, serving
 from tests.server.details import detail, reason_of, status_of
 from tests.server.fakes import FakeClock, StuckEmbedder, TableEmbedder
 from tests.server.test_contexts_rpc import R, get, packed, put, refused
+from viking_kernels import _jit
+from viking_rpc.config import EmbedderSettings, IndexSettings, PlannerSettings, RerankerSettings
 from viking_rpc.errors import FailedPreconditionError
 from viking_rpc.pb.v1 import retrieval_service_pb2 as pb
 from viking_rpc.pb.v1.context_pb2 import Context
@@ -77,6 +81,83 @@ async def test_before_it_is_loaded_it_is_reachable_and_not_serving(tmp_path: Pat
             assert await health(server, service) == SERVING
     finally:
         await server.stop(grace_s=0)
+
+
+async def test_health_turns_not_serving_while_calls_end(tmp_path: Path) -> None:
+    embedder = StuckEmbedder()
+    server = Server(make_settings(tmp_path), embedder=embedder, clock=FakeClock())
+    await server.start()
+    await server.load()
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        stubs, stub = Stubs(channel), health_pb2_grpc.HealthStub(channel)
+        watched = {name: stub.Watch(health_pb2.HealthCheckRequest(service=name)) for name in ("", *SERVICES)}
+        assert {(await watch.read()).status for watch in watched.values()} == {SERVING}
+        asking = asyncio.ensure_future(stubs.retrieval.Retrieve(RETRIEVE))
+        await asyncio.wait_for(embedder.is_asked.wait(), 5)
+        stopping = asyncio.create_task(server.stop(grace_s=0.5))
+        for watch in watched.values():
+            assert (await asyncio.wait_for(watch.read(), 5)).status == NOT_SERVING
+        assert not asking.done()  # it is told while the call is still in work
+        assert not stopping.done()
+        await asyncio.wait_for(stopping, 5)
+        await refused(asking)
+
+
+async def test_health_depends_on_nothing_elsewhere(tmp_path: Path) -> None:
+    with socket.socket() as dead:  # bound and not listening: whoever connects is refused
+        dead.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{dead.getsockname()[1]}"
+        settings = make_settings(tmp_path).model_copy(
+            update={
+                "embedder": EmbedderSettings(name="openai", base_url=url, model="m", dimensions=2, timeout_s=0.5),
+                "reranker": RerankerSettings(name="tei", base_url=url, timeout_s=0.5),
+                "planner": PlannerSettings(name="openai", base_url=url, model="m", timeout_s=0.5),
+            }
+        )
+        server = Server(settings, clock=FakeClock())
+        try:
+            await server.start()
+            await server.load()
+            assert await health(server) == SERVING
+            async with calling(server) as stubs:
+                error = await refused(stubs.retrieval.Retrieve(RETRIEVE))
+                assert (error.code(), reason_of(error)) == (grpc.StatusCode.UNAVAILABLE, "EMBEDDER_UNAVAILABLE")
+                vector = pb.Query(vector={"values": [1.0, 0.0]}, lexical_text="x")
+                await stubs.retrieval.Retrieve(pb.RetrieveRequest(query=vector))
+                await stubs.retrieval.Plan(pb.PlanRequest(task="find the manual of the pump"))
+            for service in ("", *SERVICES):
+                assert await health(server, service) == SERVING
+        finally:
+            await server.stop(grace_s=0)
+
+
+def test_whoever_has_loaded_the_server_has_compiled_every_kernel() -> None:
+    code = (
+        "import sys, viking_rpc.server.app; from viking_rpc.cli.kernels import kernel_modules; "
+        "print([name for name in kernel_modules() if f'viking_kernels.{name}' not in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("rows", ["float32", "bfloat16"])
+async def test_nothing_is_compiled_once_it_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: str) -> None:
+    settings = make_settings(tmp_path).model_copy(update={"index": IndexSettings(rows=rows)})
+    async with serving(settings) as server, calling(server) as stubs:
+        assert await health(server) == SERVING
+
+        def compile_late(function: Any, *_: object) -> None:
+            raise AssertionError(function.__name__)
+
+        monkeypatch.setattr(_jit, "_compiled", compile_late)
+        await put(stubs, *(Context(uri=f"{R}/{i}.md", content="x", vectors=[packed(0.5)]) for i in range(3)))
+        for profile in (pb.PROFILE_BALANCED, pb.PROFILE_CLASSIC, pb.PROFILE_EXHAUSTIVE):
+            for mode in (pb.RETRIEVE_MODE_QUICK, pb.RETRIEVE_MODE_THINKING):
+                options = pb.RetrieveOptions(profile=profile)
+                request = pb.RetrieveRequest(query=pb.Query(text="x"), mode=mode, options=options)
+                assert len((await stubs.retrieval.Retrieve(request)).matches) == 3
+        explained = pb.ExplainRequest(request=RETRIEVE, uri=f"{R}/1.md")
+        await stubs.retrieval.Explain(explained)
 
 
 async def test_reflection_names_every_service(server: Server) -> None:

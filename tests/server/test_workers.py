@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -189,6 +190,48 @@ def test_every_worker_answers_in_the_state_that_is_asked_for(server: Running) ->
         assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
 
 
+def stats_of(channel: grpc.Channel) -> pb_admin.GetRetrievalStatsResponse:
+    """Return what one worker says that all have answered."""
+    return admin_service_pb2_grpc.AdminServiceStub(channel).GetRetrievalStats(pb_admin.GetRetrievalStatsRequest())
+
+
+def metrics_of(server: Running) -> dict[str, float]:
+    """Return what the one port tells, by name and labels."""
+    [told] = server.events("metrics")
+    with urllib.request.urlopen(f"http://{told['address']}/metrics", timeout=30) as response:
+        lines = response.read().decode().splitlines()
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
+
+
+def test_figures_are_of_all_workers_and_outlive_them(server: Running) -> None:
+    with connected(server.address, 8) as channels:
+        revision = put(channels[0], "viking://resources/figures.md")
+        before = stats_of(channels[0])
+        answers = [find(channel, revision) for channel in channels for _ in range(5)]
+        seen = [stats_of(channel) for channel in channels]
+    assert all(one == seen[0] for one in seen)
+    assert seen[0].total_queries == before.total_queries + len(answers)
+    assert seen[0].total_results == before.total_results + sum(len(one.matches) for one in answers)
+    metrics = metrics_of(server)
+    assert metrics["viking_queries_total"] == seen[0].total_queries
+    method = "RetrievalService/Retrieve"
+    assert metrics[f'viking_rpc_calls_total{{code="OK",method="{method}"}}'] == seen[0].total_queries
+    for name in ("1", "2"):
+        pids = server.await_pids(name, 1)
+        os.kill(pids[-1], signal.SIGKILL)
+        server.await_pids(name, len(pids) + 1)
+    with connected(server.address, 4) as channels:
+        assert [stats_of(channel) for channel in channels] == [seen[0]] * 4
+        find(channels[0], revision)
+        assert [stats_of(channel).total_queries for channel in channels] == [seen[0].total_queries + 1] * 4
+        saved = admin_service_pb2_grpc.AdminServiceStub(channels[1]).CreateCheckpoint(
+            pb_admin.CreateCheckpointRequest()
+        )
+        assert saved.revision >= revision
+    assert metrics_of(server)["viking_queries_total"] == seen[0].total_queries + 1
+    assert metrics_of(server)["viking_rpc_in_flight"] == 0
+
+
 def test_a_killed_worker_comes_back_and_loses_nothing(server: Running) -> None:
     writers = Writers(server.address, 4)
     try:
@@ -237,6 +280,7 @@ def test_all_end_with_their_supervisor_and_the_log_names_the_worker(tmp_path: Pa
         assert (told["method"], told["code"]) == ("ContextService/UpsertContexts", "OK")
         assert told["worker"] in {"1", "2"}
         assert "Traceback" not in log
+    assert not (tmp_path / "run").exists()
 
 
 def test_workers_go_when_their_supervisor_is_killed(tmp_path: Path) -> None:
