@@ -81,6 +81,18 @@ async def test_a_call_is_one_line_with_its_facts_by_name(tmp_path: Path, log: io
     assert (serving_line["address"], serving_line["logger"]) == (server.address, "viking_rpc.server.app")
 
 
+async def test_a_search_tells_what_its_queries_cost_together(tmp_path: Path, log: io.StringIO) -> None:
+    async with serving(make_settings(tmp_path)) as server, calling(server) as stubs:
+        await put(stubs, Context(uri=f"{R}/a.md", content="x", vectors=[packed(0.5)]))
+        plan = pb.QueryPlan(queries=[pb.TypedQuery(query="x"), pb.TypedQuery(query="y")])
+        answer = await stubs.retrieval.Search(pb.SearchRequest(plan=plan))
+    told = lines_of(log)[-1]
+    stats = [one.stats for one in answer.query_results]
+    assert (told["method"], told["n_queries"], told["n_matches"]) == ("RetrievalService/Search", 2, 1)
+    assert told["n_expansions"] == sum(one.directories_expanded for one in stats)
+    assert told["seed_ms"] == pytest.approx(sum(one.seed_duration.ToMicroseconds() for one in stats) / 1000, abs=0.01)
+
+
 async def _ask_everything(stubs: Stubs, mark: str) -> None:
     """Say a word in every text, URI and metadata that a caller can write."""
     text, uri = f"tell {mark} now", f"{R}/{mark}"

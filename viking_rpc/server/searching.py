@@ -71,6 +71,7 @@ async def run_search(runner: Runner, run_one: RunOne, request: SearchRequest, ca
         text = "a search has a task or a plan"
         raise ValueError(text)
     results = await _run_side_by_side(runner, run_one, request, plan, snapshot, call)
+    call.facts.update(_work(results))
     merged = merge_results(request, plan, results, snapshot.revision)
     merged = await _with_texts(runner, merged, request.view, call)
     return _finish(merged, planned, call)
@@ -115,6 +116,18 @@ async def _run_side_by_side(
 
 def _is_of_one_query(error: BaseException) -> bool:
     return isinstance(error, VikingError) and error.reason in _OF_ONE_QUERY
+
+
+def _work(results: list[RetrieveResult]) -> dict[str, object]:
+    """Return what the queries cost together, for the access log; they took turns, so times add up to what was spent."""
+    stats = [result.stats for result in results]
+    return {
+        "n_queries": len(stats),
+        "embed_ms": round(sum(one.embed_us for one in stats) / 1000, 3),
+        "seed_ms": round(sum(one.seed_us for one in stats) / 1000, 3),
+        "descent_ms": round(sum(one.descent_us for one in stats) / 1000, 3),
+        "n_expansions": sum(one.n_expanded for one in stats),
+    }
 
 
 async def _with_texts(runner: Runner, result: SearchResult, view: View, call: Call) -> SearchResult:
