@@ -158,8 +158,8 @@ def as_table(evaluation: Evaluation, one: Summary) -> Table:
 
 
 def as_sweep_table(evaluation: Evaluation, sweep: Sweep, summaries: Sequence[Summary]) -> Table:
-    """Return the curves of a sweep as a table: a row for each value, nDCG@10 by set and curve."""
-    table = Table(title=sweep.option, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    """Return the curves of a sweep as a table: a row for each value, nDCG@10 (rows) by set and curve."""
+    table = Table(title=f"{sweep.option}: nDCG@10 (rows)", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
     table.add_column("value", justify="right")
     lines = evaluation.lines(sweep)
     for one in summaries:
@@ -168,7 +168,8 @@ def as_sweep_table(evaluation: Evaluation, sweep: Sweep, summaries: Sequence[Sum
             table.add_column(one.name + suffix, justify="right")
     for value in sweep.values:
         names = [sweep.name_of(line, value) + mark for line, mark in lines]
-        table.add_row(f"{value:g}", *(f"{one.arms[name].ndcg.value:.4f}" for one in summaries for name in names))
+        arms = [one.arms[name] for one in summaries for name in names]
+        table.add_row(f"{value:g}", *(f"{arm.ndcg.value:.4f} [dim]({arm.rows_scored:,.0f})[/]" for arm in arms))
     return table
 
 
