@@ -85,3 +85,8 @@ def test_what_is_declared_is_imported() -> None:
     assert {normal(one) for one in PROJECT["dependencies"]} - used == set()
     assert grammars
     assert {normal(one) for one in PROJECT["dependencies"]} >= {normal(grammar) for grammar in grammars}
+
+
+def test_the_service_config_is_package_data() -> None:
+    assert "service_config.json" in PYPROJECT["tool"]["setuptools"]["package-data"]["viking_rpc.pb"]
+    assert text_of("viking_rpc/pb/service_config.json") == text_of("protos/service_config.json")
