@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 SCHEME: Final = "viking://"
 SCOPES: Final = ("resources", "user", "agent")
 MAX_URI_BYTES: Final = 2048
+#: Of what a caller writes: white space, repeated slashes and path variables may make it longer than what it means.
+_MAX_RAW_CHARS: Final = 8 * MAX_URI_BYTES
 #: Longer names made at import are cut; the context's title keeps the whole.
 MAX_NAME_BYTES: Final = 255
 
@@ -177,6 +179,8 @@ def unique_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _parse(text: str, identity: Identity, now_us: int) -> ParsedUri:
+    if len(text) > _MAX_RAW_CHARS:
+        raise _invalid(f"is longer than {MAX_URI_BYTES} bytes")
     # NFC comes before the variables: it must not make one after they were replaced.
     text = unicodedata.normalize("NFC", text.strip())
     unsafe = _UNSAFE.search(text)

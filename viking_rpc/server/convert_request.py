@@ -22,10 +22,17 @@ from viking_rpc.domain.query import (
     View,
 )
 from viking_rpc.errors import Violation
-from viking_rpc.server.validate import DEFAULT_FILTER, DEFAULT_OPTIONS, DEFAULT_SCOPE, MAX_LIMIT
+from viking_rpc.server.validate import (
+    DEFAULT_FILTER,
+    DEFAULT_OPTIONS,
+    DEFAULT_SCOPE,
+    MAX_LIMIT,
+    MAX_VALUES,
+    check_count,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from google.protobuf.duration_pb2 import Duration
     from google.protobuf.timestamp_pb2 import Timestamp
@@ -148,8 +155,10 @@ def read_filter(message: context_pb2.Filter, found: list[Violation], field: str 
     def read(name: str) -> int | None:
         return read_time(getattr(message, name), f"{field}.{name}", found) if message.HasField(name) else None
 
-    levels = {number - 1 for number in message.levels if 1 <= number <= len(Level)}
-    for i, number in enumerate(message.levels):
+    found += check_count(f"{field}.levels", message.levels, MAX_VALUES)
+    numbers = message.levels[:MAX_VALUES]
+    levels = {number - 1 for number in numbers if 1 <= number <= len(Level)}
+    for i, number in enumerate(numbers):
         if not 1 <= number <= len(Level):
             found.append(_unknown_value(f"{field}.levels[{i}]", number))
     return Filter(
@@ -197,10 +206,11 @@ def read_enum(enum: type[E], number: int, default: E, field: str, found: list[Vi
         return default
 
 
-def _read_enums(enum: type[E], numbers: Iterable[int], field: str, found: list[Violation]) -> frozenset[E]:
+def _read_enums(enum: type[E], numbers: Sequence[int], field: str, found: list[Violation]) -> frozenset[E]:
     """Read a set of values; unspecified is none."""
     known = {int(value) for value in enum}
-    values = list(numbers)
+    found += check_count(field, numbers, MAX_VALUES)
+    values = list(numbers[:MAX_VALUES])
     found += [_unknown_value(f"{field}[{i}]", number) for i, number in enumerate(values) if number not in known]
     return frozenset(enum(number) for number in values if number in known)
 

@@ -167,7 +167,7 @@ def _read_plan(
         kind = read_enum(ContextType, one.type, ContextType.RESOURCE, f"{field}.type", found) if one.type else None
         query = TypedQuery(one.query, kind, one.intent, one.priority, tuple(one.target_uris))
         found += _check_query(query, field, types)
-        targets, invalid = check_targets(query.target_uris, identity, now_us, f"{field}.target_uris")
+        targets, invalid = check_targets(query.target_uris[:MAX_TARGETS], identity, now_us, f"{field}.target_uris")
         found += invalid
         if not invalid and targets:
             wanted = frozenset() if kind is None else frozenset({kind})

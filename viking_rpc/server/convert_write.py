@@ -10,7 +10,7 @@ from viking_rpc.domain.identity import Identity, Role
 from viking_rpc.domain.uri import Uri, check_uri
 from viking_rpc.errors import Violation
 from viking_rpc.server.convert_request import read_time, read_vector
-from viking_rpc.server.validate import check_count, check_tags, check_text, check_vector
+from viking_rpc.server.validate import MAX_VALUES, check_count, check_tags, check_text, check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -136,7 +136,8 @@ def _read(enum: Any, number: int, field: str, found: list[Violation]) -> Any:
 
 def _read_vectors(message: pb.Context, field: str, found: list[Violation]) -> dict[Level, NDArray[np.float32]]:
     vectors: dict[Level, NDArray[np.float32]] = {}
-    for i, entry in enumerate(message.vectors):
+    found += check_count(f"{field}.vectors", message.vectors, MAX_VALUES)
+    for i, entry in enumerate(message.vectors[:MAX_VALUES]):
         where = f"{field}.vectors[{i}]"
         if not 1 <= entry.level <= len(Level):
             text = "must be set" if entry.level == 0 else f"{entry.level} is not a known value"

@@ -34,6 +34,7 @@ _READ_AT_ONCE: Final = {View.BASIC: 512, View.ABSTRACT: 256, View.OVERVIEW: 32, 
 #: A page that a filter keeps empty is answered after so many contexts; its token goes on.
 _MAX_SCANNED: Final = 5_000
 _DIGEST_BYTES: Final = 8
+_MAX_TOKEN_CHARS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,6 +198,7 @@ def _read_token(token: str, digest: bytes, found: list[Violation]) -> str:
     """Return the name that a token stands for; empty for none."""
     if not token:
         return ""
+    token = token[:_MAX_TOKEN_CHARS]  # ours are shorter
     try:
         decoded = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
         name = decoded[_DIGEST_BYTES:].decode()

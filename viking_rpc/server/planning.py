@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Of the time left, what a planner gets whose plan is the whole answer; a search keeps more for itself.
 PLAN_SHARE: Final = 0.8
+#: Turns of a conversation that may be sent; the last few are used.
+MAX_TURNS_SENT: Final = 1_000
 
 _MAX_ABSTRACT_CHARS: Final = 2_000
 
@@ -38,10 +40,11 @@ def read_plan_request(message: pb.PlanRequest, found: list[Violation]) -> PlanRe
     """
     if message.max_queries < 0:
         found.append(Violation("max_queries", f"{message.max_queries} is negative", "OUT_OF_RANGE"))
+    found += check_count("turns", message.turns, MAX_TURNS_SENT)
     kind = read_enum(ContextType, message.type, ContextType.RESOURCE, "type", found) if message.type else None
     return PlanRequest(
         task=message.task,
-        turns=tuple(Turn(turn.role, turn.text) for turn in message.turns),
+        turns=tuple(Turn(turn.role, turn.text) for turn in message.turns[:MAX_TURNS_SENT]),
         summary=message.summary,
         type=kind,
         scope=read_scope(message.scope, found) if message.HasField("scope") else DEFAULT_SCOPE,
@@ -68,7 +71,7 @@ def check_plan_request(
     violations = [*found, *_check_fields(request)]
     targets = request.scope.target_uris
     violations += check_count("scope.target_uris", targets, MAX_TARGETS)
-    uris, invalid = check_targets(targets, identity, now_us)
+    uris, invalid = check_targets(targets[:MAX_TARGETS], identity, now_us)
     violations += invalid
     if violations:
         raise InvalidArgumentError.of(replace(v, field=prefix + v.field) for v in violations)

@@ -11,7 +11,7 @@ from google.rpc import error_details_pb2, status_pb2
 from viking_rpc.errors import UnavailableError, VikingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from google.protobuf.message import Message
 
@@ -71,15 +71,15 @@ def status_code(error: VikingError) -> grpc.StatusCode:
     return grpc.StatusCode[error.code]
 
 
-def _bad_request(violations: Iterable[Violation], n_free: int) -> error_details_pb2.BadRequest:
-    found = [
+def _bad_request(violations: Sequence[Violation], n_free: int) -> error_details_pb2.BadRequest:
+    found = (
         error_details_pb2.BadRequest.FieldViolation(
             field=_cut(violation.field, _MAX_METADATA_BYTES),
             description=_cut(violation.description, _MAX_DESCRIPTION_BYTES),
             reason=violation.reason,
         )
         for violation in violations
-    ]
+    )
     kept: list[error_details_pb2.BadRequest.FieldViolation] = []
     n_free -= 128  # for the line that counts the rest
     for violation in found:
@@ -87,7 +87,7 @@ def _bad_request(violations: Iterable[Violation], n_free: int) -> error_details_
         if n_free < 0 and kept:
             break
         kept.append(violation)
-    n_left = len(found) - len(kept)
+    n_left = len(violations) - len(kept)
     if n_left:
         rest = f"there are {n_left} more violations, which do not fit into this answer"
         kept.append(error_details_pb2.BadRequest.FieldViolation(description=rest, reason="MORE_VIOLATIONS"))

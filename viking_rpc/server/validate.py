@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -13,7 +14,7 @@ from viking_rpc.domain.uri import Uri, check_uri
 from viking_rpc.errors import FailedPreconditionError, InvalidArgumentError, PermissionDeniedError, Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sized
 
     from numpy.typing import NDArray
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 MAX_QUERY_BYTES: Final = 8 * 1024
 MAX_LIMIT: Final = 1000
 MAX_TARGETS: Final = 64
+#: Types or levels in a list, repeats included.
+MAX_VALUES: Final = 64
 MAX_TAGS: Final = 32
 MAX_TAG_KEY_BYTES: Final = 64
 MAX_TAG_VALUE_BYTES: Final = 256
@@ -83,7 +86,7 @@ def check_request(
     uris: tuple[Uri, ...] = ()
     if targets:
         violations += check_count("scope.target_uris", targets, MAX_TARGETS)
-        uris, invalid = check_targets(targets, identity, now_us)
+        uris, invalid = check_targets(targets[:MAX_TARGETS], identity, now_us)
         violations += invalid
     like = _read_like(request.query, identity, now_us)
     if isinstance(like, Violation):
@@ -219,7 +222,7 @@ def check_filter(condition: Filter, identity: Identity, now_us: int, field: str 
         if since_us is not None and before_us is not None and since_us > before_us:
             yield Violation(f"{field}.{name}_since", f"is after {field}.{name}_before", "EMPTY_TIME_RANGE")
     yield from check_count(f"{field}.exclude_uris", condition.exclude_uris, MAX_TARGETS)
-    for i, text in enumerate(condition.exclude_uris):
+    for i, text in enumerate(condition.exclude_uris[:MAX_TARGETS]):
         parsed = check_uri(text, identity, now_us, f"{field}.exclude_uris[{i}]")
         if isinstance(parsed, Violation):
             yield parsed
@@ -231,7 +234,7 @@ def check_tags(field: str, tags: Mapping[str, str]) -> Iterator[Violation]:
         return
     if len(tags) > MAX_TAGS:
         yield Violation(field, f"has {len(tags)} pairs, at most {MAX_TAGS} are allowed", "TOO_MANY")
-    for key, value in tags.items():
+    for key, value in islice(tags.items(), MAX_TAGS):
         where = f"{field}[{key[:MAX_TAG_KEY_BYTES]!a}]"
         if not key:
             yield Violation(where, "a key must not be empty", "INVALID_TAG")
@@ -239,8 +242,8 @@ def check_tags(field: str, tags: Mapping[str, str]) -> Iterator[Violation]:
         yield from check_text(where, value, MAX_TAG_VALUE_BYTES, what="the value")
 
 
-def check_count(field: str, values: Sequence[object], most: int, least: int = 0) -> Iterator[Violation]:
-    """Yield a violation where a list is too short or too long."""
+def check_count(field: str, values: Sized, most: int, least: int = 0) -> Iterator[Violation]:
+    """Yield a violation where a list is too short or too long; what is beyond `most` is to be looked at no further."""
     if len(values) > most:
         yield Violation(field, f"has {len(values)} entries, at most {most} are allowed", "TOO_MANY")
     elif len(values) < least:
