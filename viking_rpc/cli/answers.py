@@ -54,6 +54,8 @@ def show_answer(result: RetrieveResult, *, has_trace: bool = False) -> Iterator[
         yield _why_empty(result)
     for rank, match in enumerate(result.matches, 1):
         yield show_match(rank, match)
+    if result.next_page_token:
+        yield Text(f"more: --page {result.next_page_token}", style="dim", no_wrap=True, overflow="ignore")
     if has_trace:
         yield from show_trace(result)
     yield summary(result)
@@ -165,7 +167,7 @@ def _why_empty(result: RetrieveResult) -> Text:
     )
     if result.best_below_threshold is not None:
         text.append(f"; the best has {result.best_below_threshold:.3f}")
-    if result.empty_reason is EmptyReason.FILTERED_OUT:
+    if result.empty_reason is EmptyReason.FILTERED_OUT and result.stats.rows_filtered:
         text.append(f"; {result.stats.rows_filtered:,} rows were left out")
     text.append("\nsearched: " + ", ".join(result.searched_roots), style="dim")
     return text

@@ -202,6 +202,13 @@ def find(
         RerankName | None,
         typer.Option("--rerank", help="Ask the reranker: never, where one is configured, or else fail."),
     ] = None,
+    per_group: Annotated[
+        int | None, typer.Option("--per-group", metavar="N", help="At most N matches of one directory.")
+    ] = None,
+    group_depth: Annotated[
+        int, typer.Option("--group-depth", metavar="N", help="Or of what lies N levels below the root searched.")
+    ] = 0,
+    page: Annotated[str, typer.Option("--page", metavar="TOKEN", help="Go on where an answer ended.")] = "",
     trace: Annotated[bool, typer.Option("--trace", help="Show the descent and the time at each level.")] = False,
     data: Data = None,
     server: Server = None,
@@ -224,6 +231,9 @@ def find(
         until=until,
         threshold=threshold,
         rerank=None if rerank is None else rerank.value,
+        per_group=per_group,
+        group_depth=group_depth,
+        page_token=page,
         has_trace=trace,
     )
     find_contexts(wanted, data=data, server=server, config=config, as_json=as_json)

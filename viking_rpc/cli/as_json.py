@@ -24,6 +24,8 @@ def to_json(value: Any) -> Any:
     if is_dataclass(value):
         pairs = ((field.name, getattr(value, field.name)) for field in fields(value))
         return dict(_time(name, one) if name in _TIMES else (name, to_json(one)) for name, one in pairs)
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):  # a named one has fields, too
+        return {name: to_json(one) for name, one in value._asdict().items()}
     if isinstance(value, Mapping):
         return {str(key): to_json(one) for key, one in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):

@@ -15,6 +15,7 @@ from viking_rpc.domain.context import ContextType
 from viking_rpc.domain.identity import LOCAL
 from viking_rpc.domain.query import (
     Filter,
+    Grouping,
     Mode,
     Profile,
     Query,
@@ -47,6 +48,9 @@ class Wanted:
     until: str | None = None
     threshold: float | None = None
     rerank: str | None = None
+    per_group: int | None = None
+    group_depth: int = 0
+    page_token: str = ""
     has_trace: bool = False
 
 
@@ -106,6 +110,8 @@ def make_request(wanted: Wanted, now_us: int) -> RetrieveRequest:
             rerank_mode=None if wanted.rerank is None else RerankMode[wanted.rerank.upper()],
         ),
         trace_level=TraceLevel.STEPS if wanted.has_trace else TraceLevel.STATS,
+        grouping=None if wanted.per_group is None else Grouping(wanted.per_group, wanted.group_depth),
+        page_token=wanted.page_token,
     )
     _check(request, now_us, found)
     return request

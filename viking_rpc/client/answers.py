@@ -122,6 +122,8 @@ def read_result(message: retrieval_service_pb2.RetrieveResponse) -> RetrieveResu
         total_matched=message.total_matched,
         best_below_threshold=optional(message, "best_below_threshold"),
         threshold_space=read_enum(ThresholdSpace, message.threshold_space, None),
+        has_more=bool(message.next_page_token),
+        next_page_token=message.next_page_token,
     )
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from viking_rpc.domain.context import ContextWrite
     from viking_rpc.domain.plan import PlanRequest
-    from viking_rpc.domain.query import Filter, RetrieveOptions, Scope, View
+    from viking_rpc.domain.query import Filter, Grouping, RetrieveOptions, Scope, View
 
 _NUMBERS = (
     "score_threshold",
@@ -65,7 +65,16 @@ def retrieve_message(request: RetrieveRequest) -> retrieval_service_pb2.Retrieve
         options=_options_message(request.options),
         trace_level=int(request.trace_level),  # type: ignore[arg-type]
         min_revision=request.min_revision,
+        grouping=grouping_message(request.grouping),
+        page_token=request.page_token,
     )
+
+
+def grouping_message(grouping: Grouping | None) -> retrieval_service_pb2.Grouping | None:
+    """Write how matches belong together."""
+    if grouping is None:
+        return None
+    return retrieval_service_pb2.Grouping(max_per_group=grouping.max_per_group, depth=grouping.depth)
 
 
 def watch_message(request: RetrieveRequest) -> retrieval_service_pb2.WatchRetrieveRequest:

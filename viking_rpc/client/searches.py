@@ -47,6 +47,7 @@ def search_message(request: SearchRequest) -> pb.SearchRequest:
             mode=request.mode,
             options=request.options,
             trace_level=request.trace_level,
+            grouping=request.grouping,
         )
     )
     message = pb.SearchRequest(
@@ -58,6 +59,7 @@ def search_message(request: SearchRequest) -> pb.SearchRequest:
         options=shared.options,
         trace_level=shared.trace_level,
         min_revision=request.min_revision,
+        grouping=shared.grouping if request.grouping is not None else None,
     )
     if request.planning is not None:
         message.planning.CopyFrom(requests.plan_message(request.planning))

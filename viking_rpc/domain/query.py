@@ -125,9 +125,29 @@ class RetrieveOptions:
     rerank_threshold: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """How many matches of one group are wanted: of an ancestor `depth` levels below the root, or of a parent (0)."""
+
+    max_per_group: int
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Where an answer goes on: behind the last match that was told, of so many, in the state of a revision."""
+
+    last_uri: str
+    n_told: int
+    revision: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RetrieveRequest:
-    """One Retrieve call in the domain's terms; `limit` is the effective one (1 to 1000)."""
+    """One Retrieve call in the domain's terms; `limit` is the effective one (1 to 1000).
+
+    `page` is what the server has read in `page_token`.
+    """
 
     query: Query
     scope: Scope = field(default_factory=Scope)
@@ -138,3 +158,6 @@ class RetrieveRequest:
     options: RetrieveOptions = field(default_factory=RetrieveOptions)
     trace_level: TraceLevel = TraceLevel.STATS
     min_revision: int = 0
+    grouping: Grouping | None = None
+    page_token: str = ""
+    page: Page | None = None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from viking_rpc.domain.context import ContextType
 from viking_rpc.domain.plan import DEFAULT_PRIORITY, QueryPlan
-from viking_rpc.domain.query import Filter, Mode, RetrieveOptions, Scope, TraceLevel, View
+from viking_rpc.domain.query import Filter, Grouping, Mode, RetrieveOptions, Scope, TraceLevel, View
 from viking_rpc.domain.trace import EmptyReason, RetrieveStats
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class SearchRequest:
     trace_level: TraceLevel = TraceLevel.STATS
     min_revision: int = 0
     merge: MergeOptions = field(default_factory=MergeOptions)
+    grouping: Grouping | None = None
 
     @property
     def effective_scope(self) -> Scope:

@@ -140,7 +140,11 @@ class RetrieveStats:
 
 @dataclass(frozen=True, slots=True)
 class RetrieveResult:
-    """The whole answer; `best_below_threshold` is the best score that the threshold of `threshold_space` cut."""
+    """The whole answer; `best_below_threshold` is the best score that the threshold of `threshold_space` cut.
+
+    `n_before` matches were told on earlier pages, and `has_more` says that others follow; the token for them is made
+    where the answer is sent.
+    """
 
     matches: tuple[Match, ...]
     revision: int
@@ -153,3 +157,6 @@ class RetrieveResult:
     total_matched: int = 0
     best_below_threshold: float | None = field(default=None)
     threshold_space: ThresholdSpace | None = None
+    n_before: int = 0
+    has_more: bool = False
+    next_page_token: str = ""

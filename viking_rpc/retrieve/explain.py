@@ -51,7 +51,9 @@ def exhaustive(request: RetrieveRequest, snapshot: Snapshot) -> RetrieveRequest:
         time_budget_s=None,
         rerank_mode=RerankMode.OFF,
     )
-    return replace(request, limit=snapshot.n_nodes, options=options, trace_level=TraceLevel.NONE)
+    return replace(
+        request, limit=snapshot.n_nodes, options=options, trace_level=TraceLevel.NONE, grouping=None, page=None
+    )
 
 
 def find_node(snapshot: Snapshot, uri: Uri) -> int:

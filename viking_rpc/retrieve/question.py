@@ -11,11 +11,15 @@ from viking_kernels.arrays import Question, frozen
 from viking_rpc.errors import FailedPreconditionError
 from viking_rpc.index.bfloat16 import decode
 from viking_rpc.index.text import hash_terms, terms
+from viking_rpc.retrieve.resolve import row_like
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from viking_rpc.domain.identity import Identity
+    from viking_rpc.domain.query import Query
     from viking_rpc.index.snapshot import Snapshot
+    from viking_rpc.retrieve.profiles import Parameters
 
 #: A vector whose length is so near to 1 is left as it is.
 _UNIT_TOLERANCE = 1e-6
@@ -25,6 +29,43 @@ _NO_WEIGHTS = frozen(np.empty(0, np.float32))
 #: How many times the rarity of a word of one file only, squared rarities of matched terms must add up to for a lexical
 #: score of one half. See docs/scores.md for how it was fitted.
 SATURATION = 7.0
+
+
+def ask(
+    snapshot: Snapshot,
+    query: Query,
+    vector: NDArray[np.float32] | None,
+    parameters: Parameters,
+    identity: Identity,
+    now_us: int,
+) -> tuple[Question, int]:
+    """Build the question of a query, whichever form it has.
+
+    Args:
+        snapshot, vector: as for `make_question`.
+        query: a stored context's vector is read where it names one.
+        parameters: the weights.
+        identity, now_us: who asks, and when.
+
+    Returns:
+        The question, and the node that the query names, -1 for none.
+
+    Raises:
+        NotFoundError: the `like_uri` does not exist.
+        FailedPreconditionError: DIMENSION_MISMATCH.
+    """
+    node = -1
+    if query.like_uri:
+        row = row_like(snapshot, query.like_uri, identity, now_us)
+        vector, node = snapshot.rows.vectors[row], int(snapshot.rows.node[row])
+    question = make_question(
+        snapshot,
+        vector,
+        query.text or query.lexical_text,
+        lexical_weight=parameters.lexical_weight,
+        directory_lexical_weight=parameters.directory_lexical_weight,
+    )
+    return question, node
 
 
 def make_question(

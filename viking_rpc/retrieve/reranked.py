@@ -164,12 +164,16 @@ class RerankedRetrieval(Retrieval):
     def _rank(self, descent: Descent, totals: DescentTotals) -> Ranked:
         """Order the candidates by the reranker where it has said something, the others by vectors below."""
         found, n_matched = self._candidates(descent, totals)
-        limit, reranking = self.request.limit, self.reranking
+        reranking = self.reranking
         if self._is_classic_steered:
             found = [one._replace(rerank=reranking.score_of_row.get(one.row, np.nan)) for one in found]
-            return Ranked(self._finish(found[:limit]), n_matched, totals.n_cut, totals.best_cut)
+            return Ranked(self._finish(self._choose(found, n_matched)), n_matched, totals.n_cut, totals.best_cut)
         parts = reranking.reorder(found)
-        others = self._finish(parts.others[: max(0, limit - len(parts.reranked))])
+        if self._is_classic:  # has one page, whose hotness is mixed in after the cut (R15)
+            parts = parts._replace(
+                others=self._finish(parts.others[: max(0, self.request.limit - len(parts.reranked))])
+            )
         best_cut = parts.best_cut if reranking.is_threshold_used else totals.best_cut
         n_cut = totals.n_cut + parts.n_cut
-        return Ranked([*parts.reranked[:limit], *others], n_matched - parts.n_cut, n_cut, best_cut)
+        n_matched -= parts.n_cut
+        return Ranked(self._choose([*parts.reranked, *parts.others], n_matched), n_matched, n_cut, best_cut)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from viking_kernels.arrays import PART_OWN, Conditions, Pool, Question, Rules, frozen
+from viking_kernels.arrays import PART_OWN, Conditions, Pool, Rules, frozen
 from viking_rpc.domain.query import Mode, Profile, TraceLevel
 from viking_rpc.domain.trace import (
     AnswerWarning,
@@ -31,9 +31,10 @@ from viking_rpc.retrieve.descent import Descent, DescentTotals
 from viking_rpc.retrieve.exclusion import is_left_out
 from viking_rpc.retrieve.finish import Ranked, count_passing, nodes_of, rank_flat, read_pool, with_hotness
 from viking_rpc.retrieve.frontier import Scratch
+from viking_rpc.retrieve.paging import Chosen, choose, n_candidates
 from viking_rpc.retrieve.profiles import PRESETS, make_rules, resolve_parameters
-from viking_rpc.retrieve.question import make_question
-from viking_rpc.retrieve.resolve import resolve_place, row_like
+from viking_rpc.retrieve.question import ask
+from viking_rpc.retrieve.resolve import resolve_place
 from viking_rpc.retrieve.workings import Workings
 
 if TYPE_CHECKING:
@@ -122,9 +123,10 @@ class Retrieval:
         types = () if self._is_classic else request.scope.types  # the published algorithm opens what leads nowhere
         place = (self._place, self._conditions)
         self._near, self._near_conditions = narrow(snapshot, *place, types, self._settings.max_exact_rows)
-        self._limit = request.limit
-        self._like_node = -1
-        self._question = self._ask(vector, identity)
+        self._limit = n_candidates(request)
+        self._chosen = Chosen([])
+        self._question, self._like_node = ask(snapshot, request.query, vector, self.parameters, identity, now_us)
+        self._limit += self._like_node >= 0  # it is the best match of itself, and not wanted
         self._scratch = Scratch.take()
         has_words = bool(request.query.text or request.query.lexical_text)
         self._hydrator = Hydrator(snapshot, identity, request.view, now_us, has_words=has_words)
@@ -134,22 +136,6 @@ class Retrieval:
         started_us = self._descent.duration_us if self._descent else 0.0
         self._seed_us = (time.perf_counter_ns() - seeding) / 1000 - started_us
         self.is_done = self._descent is None
-
-    def _ask(self, vector: NDArray[np.float32] | None, identity: Identity) -> Question:
-        """Build the question from the query's form."""
-        query, parameters = self.request.query, self.parameters
-        if query.like_uri:
-            row = row_like(self.snapshot, query.like_uri, identity, self.now_us)
-            vector = self.snapshot.rows.vectors[row]
-            self._like_node = int(self.snapshot.rows.node[row])
-            self._limit += 1  # it is the best match of itself, and not wanted
-        return make_question(
-            self.snapshot,
-            vector,
-            query.text or query.lexical_text,
-            lexical_weight=parameters.lexical_weight,
-            directory_lexical_weight=parameters.directory_lexical_weight,
-        )
 
     # -- seed
 
@@ -325,6 +311,8 @@ class Retrieval:
         n_filtered = max(totals.n_filtered if totals else 0, seeds.n_filtered)
         has_steps = self.request.trace_level >= TraceLevel.STEPS
         matches = tuple(self._hydrator.match(one, has_steps=has_steps) for one in ranked.found)
+        n_before = self.request.page.n_told if self.request.page else 0
+        is_told = bool(matches or n_before)  # the last page may be empty
         return RetrieveResult(
             matches=matches,
             revision=self.snapshot.revision,
@@ -332,11 +320,13 @@ class Retrieval:
             searched_roots=self.searched_roots,
             stats=self._stats(n_filtered, totals),
             steps=descent.steps(self._hydrator) if descent is not None else (),
-            warnings=tuple(self.warnings),
-            empty_reason=EmptyReason.NONE if matches else self._empty_reason(n_cut=ranked.n_cut, n_filtered=n_filtered),
+            warnings=(*self.warnings, *self._chosen.warnings),
+            empty_reason=EmptyReason.NONE if is_told else self._empty_reason(n_cut=ranked.n_cut, n_filtered=n_filtered),
             total_matched=ranked.n_matched,
             best_below_threshold=ranked.best_cut if ranked.n_cut and np.isfinite(ranked.best_cut) else None,
             threshold_space=self._threshold_space,
+            n_before=n_before,
+            has_more=self._chosen.has_more and not self._is_classic,
         )
 
     @property
@@ -347,7 +337,12 @@ class Retrieval:
     def _rank(self, descent: Descent, totals: DescentTotals) -> Ranked:
         """Order the candidates of a descent, and cut them."""
         found, n_matched = self._candidates(descent, totals)
-        return Ranked(self._finish(found[: self.request.limit]), n_matched, totals.n_cut, totals.best_cut)
+        return Ranked(self._finish(self._choose(found, n_matched)), n_matched, totals.n_cut, totals.best_cut)
+
+    def _choose(self, found: list[Found], n_matched: int) -> list[Found]:
+        """Return the matches of the wanted page, of each group only so many."""
+        self._chosen = choose(self.request, self.snapshot, self.searched_roots, found, n_matched)
+        return self._chosen.found
 
     def _candidates(self, descent: Descent, totals: DescentTotals) -> tuple[list[Found], int]:
         """Return the candidates of a descent, best first, and how many matched."""
@@ -369,11 +364,9 @@ class Retrieval:
         n_passing = self._n_passing(pool)
         n_matched = self._seeds.n_matched if self._threshold is None else n_passing
         ranked = rank_flat(pool, n_passing, self._limit, n_matched, is_classic=self._is_classic)
-        if self._like_node < 0:
-            return ranked
         others = [one for one in ranked.found if one.node != self._like_node]
-        n_like = len(ranked.found) - len(others)
-        return ranked._replace(found=others[: self.request.limit], n_matched=ranked.n_matched - n_like)
+        n_others = ranked.n_matched - len(ranked.found) + len(others)
+        return ranked._replace(found=self._choose(others, n_others), n_matched=n_others)
 
     def _n_passing(self, pool: Pool) -> int:
         return count_passing(pool, self._threshold, is_gte=self.request.options.score_gte)

@@ -12,6 +12,7 @@ from viking_rpc.domain.search import QueryResult, SearchMatch, SearchResult
 from viking_rpc.domain.trace import AnswerWarning, EmptyReason, RetrieveResult, RetrieveStats
 from viking_rpc.domain.uri import check_uri
 from viking_rpc.errors import VikingError, Violation
+from viking_rpc.retrieve.paging import make_group_of, thin
 from viking_rpc.retrieve.profiles import resolve_parameters
 from viking_rpc.retrieve.resolve import resolve_place
 
@@ -55,6 +56,7 @@ def requests_of(
             mode=request.mode,
             options=options[i],
             trace_level=request.trace_level,
+            grouping=request.grouping,
         )
         for i, query in enumerate(plan.queries)
     )
@@ -118,7 +120,7 @@ def merge_results(
     """Merge the answers of a plan's queries.
 
     Args:
-        request: as it was asked; its `merge` and `limit` are used.
+        request: as it was asked; its `merge`, `grouping` and `limit` are used.
         plan: whose queries were run; at least one.
         results: one for each query, in the plan's order, all of one state.
         revision: of that state.
@@ -135,6 +137,11 @@ def merge_results(
         (_merge(ranked, request.merge) for ranked in found.values()),
         key=lambda one: (-one.match.score, one.match.context.uri),
     )
+    n_found = len(merged)
+    if request.grouping is not None:
+        roots = tuple(dict.fromkeys(root for result in results for root in result.searched_roots))
+        group_of = make_group_of(request.grouping, roots)
+        merged = thin(merged, lambda one: group_of(one.match.context.uri), request.grouping.max_per_group)
     matches = tuple(merged[: request.limit])
     return SearchResult(
         matches=matches,
@@ -143,7 +150,7 @@ def merge_results(
         query_results=tuple(map(_query_result, results)),
         revision=revision,
         empty_reason=EmptyReason.NONE if matches else _why_empty(results),
-        total_matched=len(merged),
+        total_matched=n_found,
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from viking_rpc.domain.context import ContextType, Level
 from viking_rpc.domain.query import (
     Filter,
+    Grouping,
     Mode,
     Profile,
     Query,
@@ -82,7 +83,14 @@ def read_request(message: retrieval_service_pb2.RetrieveRequest, found: list[Vio
         options=_read_options(message.options, found) if message.HasField("options") else DEFAULT_OPTIONS,
         trace_level=read_enum(TraceLevel, message.trace_level, TraceLevel.STATS, "trace_level", found),
         min_revision=message.min_revision,
+        grouping=read_grouping(message.grouping) if message.HasField("grouping") else None,
+        page_token=message.page_token,
     )
+
+
+def read_grouping(message: retrieval_service_pb2.Grouping) -> Grouping:
+    """Read how matches belong together."""
+    return Grouping(message.max_per_group, message.depth)
 
 
 def read_query(message: retrieval_service_pb2.Query, found: list[Violation]) -> Query:

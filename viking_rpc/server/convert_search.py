@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-_SHARED_FIELDS: Final = ("scope", "filter", "options")
+_SHARED_FIELDS: Final = ("scope", "filter", "options", "grouping")
 #: Of an answer, what the URIs of the queries' own matches may take; and what the matches may at least.
 _MAX_URI_BYTES: Final = 1024 * 1024
 _MIN_MATCH_BYTES: Final = 2 * 1024 * 1024
@@ -135,6 +135,7 @@ def read_search(
         trace_level=how.trace_level,
         min_revision=how.min_revision,
         merge=merge,
+        grouping=how.grouping,
     )
 
 

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from viking_rpc.domain.query import Profile, TraceLevel, View
+from viking_rpc.domain.query import Page, Profile, TraceLevel, View
 from viking_rpc.domain.trace import StopReason
 from viking_rpc.errors import InvalidArgumentError, Violation
 from viking_rpc.pb.v1 import retrieval_service_pb2 as pb
@@ -19,6 +19,7 @@ from viking_rpc.server.convert_answer import response_message, step_message
 from viking_rpc.server.convert_request import read_request
 from viking_rpc.server.convert_search import read_search, search_response
 from viking_rpc.server.explaining import explain_response, read_explain, run_explain
+from viking_rpc.server.pages import make_page_token, read_page_token
 from viking_rpc.server.planning import check_plan_request, make_plan, plan_response, read_plan_request
 from viking_rpc.server.reranking import require_reranker, settle, skipped, supply, why_not
 from viking_rpc.server.runner import check_time
@@ -62,7 +63,7 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         wanted = self._read(request, context)
         retrieval = await self._start(wanted, context)
         await self._finish(retrieval, wanted, context)
-        return await self._answer(retrieval, wanted, context)
+        return await self._answer(retrieval, wanted, context, request)
 
     async def WatchRetrieve(  # noqa: N802
         self, request: pb.WatchRetrieveRequest, context: Call
@@ -85,7 +86,8 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
             await supply(self._runner, retrieval, context, end_s)
             await asyncio.sleep(0)
         settle(self._runner, retrieval, context)
-        yield pb.WatchRetrieveResponse(result=await self._answer(retrieval, wanted, context, n_steps_sent=n_sent))
+        answer = await self._answer(retrieval, wanted, context, request.request, n_steps_sent=n_sent)
+        yield pb.WatchRetrieveResponse(result=answer)
 
     async def Plan(self, request: pb.PlanRequest, context: Call) -> pb.PlanResponse:  # noqa: N802
         """A task and its conversation to typed queries, without running them."""
@@ -124,6 +126,8 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         """Read and check a request; `prefix` is the path to it in the message that was sent."""
         found: list[Violation] = []
         request = read_request(message, found)
+        if message.page_token:
+            request = replace(request, page=read_page_token(message, call.identity, found))
         try:
             check_request(
                 request,
@@ -237,7 +241,13 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         return True
 
     async def _answer(
-        self, retrieval: Retrieval, request: RetrieveRequest, call: Call, *, n_steps_sent: int = 0
+        self,
+        retrieval: Retrieval,
+        request: RetrieveRequest,
+        call: Call,
+        message: pb.RetrieveRequest,
+        *,
+        n_steps_sent: int = 0,
     ) -> pb.RetrieveResponse:
         started_s = time.perf_counter()
         result = retrieval.result()
@@ -256,6 +266,11 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         )
         encoded = self._runner.encoded.of(call.identity)
         response = response_message(result, request.view, request.trace_level, encoded, n_steps_sent=n_steps_sent)
+        n_told = len(response.matches)  # a large answer was cut
+        is_more = result.has_more or n_told < len(result.matches)
+        if n_told and is_more and request.options.profile is not Profile.CLASSIC:
+            page = Page(response.matches[-1].context.uri, result.n_before + n_told, result.revision)
+            response.next_page_token = make_page_token(message, call.identity, page)
         self._touch(call, (match.context.uri for match in response.matches))
         return response
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from viking_rpc.domain.access import check_targets, denial, denied, may_read, select_roots
-from viking_rpc.domain.query import Filter, Mode, RerankMode, RetrieveOptions, Scope
+from viking_rpc.domain.query import Filter, Mode, Profile, RerankMode, RetrieveOptions, Scope
 from viking_rpc.domain.uri import Uri, check_uri
 from viking_rpc.errors import FailedPreconditionError, InvalidArgumentError, PermissionDeniedError, Violation
 
@@ -26,6 +26,7 @@ MAX_LIMIT: Final = 1000
 MAX_TARGETS: Final = 64
 #: Types or levels in a list, repeats included.
 MAX_VALUES: Final = 64
+MAX_GROUP_DEPTH: Final = 32
 MAX_TAGS: Final = 32
 MAX_TAG_KEY_BYTES: Final = 64
 MAX_TAG_VALUE_BYTES: Final = 256
@@ -80,6 +81,7 @@ def check_request(
     if request.options is not DEFAULT_OPTIONS:
         violations += check_options(request.options, timeout_s)
         violations += _check_required_rerank(request)
+    violations += _check_parts(request)
     if request.filter is not DEFAULT_FILTER:
         violations += check_filter(request.filter, identity, now_us)
     targets = request.scope.target_uris
@@ -105,6 +107,23 @@ def check_request(
         raise denied(identity, denials)
     if request.query.vector is not None:
         require_dimensions(request.query.vector, dimensions, "query.vector")
+
+
+def _check_parts(request: RetrieveRequest) -> Iterator[Violation]:
+    """Yield what is wrong with grouping and paging."""
+    grouping, is_classic = request.grouping, request.options.profile is Profile.CLASSIC
+    if grouping is not None:
+        if not 1 <= grouping.max_per_group <= MAX_LIMIT:
+            text = f"{grouping.max_per_group} is not in [1, {MAX_LIMIT}]"
+            yield Violation("grouping.max_per_group", text, "OUT_OF_RANGE")
+        if not 0 <= grouping.depth <= MAX_GROUP_DEPTH:
+            yield Violation("grouping.depth", f"{grouping.depth} is not in [0, {MAX_GROUP_DEPTH}]", "OUT_OF_RANGE")
+        if is_classic:
+            yield Violation("grouping", "CLASSIC is the published algorithm, which has no groups", "CONTRADICTION")
+    if request.page_token and is_classic:
+        yield Violation(
+            "page_token", "an answer of CLASSIC has one page: its limit decides what it finds", "CONTRADICTION"
+        )
 
 
 def _read_like(query: Query, identity: Identity, now_us: int) -> Uri | Violation | None:

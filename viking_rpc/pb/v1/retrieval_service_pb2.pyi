@@ -180,7 +180,7 @@ class RetrieveOptions(_message.Message):
     def __init__(self, profile: _Optional[_Union[Profile, str]] = ..., score_threshold: _Optional[float] = ..., score_gte: bool = ..., score_propagation_alpha: _Optional[float] = ..., hotness_alpha: _Optional[float] = ..., lexical_weight: _Optional[float] = ..., global_top_k: _Optional[int] = ..., parallelism: _Optional[int] = ..., convergence_rounds: _Optional[int] = ..., max_scored_rows: _Optional[int] = ..., rerank_mode: _Optional[_Union[RerankMode, str]] = ..., rerank_scope: _Optional[_Union[RerankScope, str]] = ..., max_rerank_documents: _Optional[int] = ..., time_budget: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., leaf_seeds: _Optional[int] = ..., rerank_threshold: _Optional[float] = ...) -> None: ...
 
 class RetrieveRequest(_message.Message):
-    __slots__ = ("query", "scope", "filter", "limit", "view", "mode", "options", "trace_level", "min_revision")
+    __slots__ = ("query", "scope", "filter", "limit", "view", "mode", "options", "trace_level", "min_revision", "grouping", "page_token")
     QUERY_FIELD_NUMBER: _ClassVar[int]
     SCOPE_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
@@ -190,6 +190,8 @@ class RetrieveRequest(_message.Message):
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     TRACE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     MIN_REVISION_FIELD_NUMBER: _ClassVar[int]
+    GROUPING_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     query: Query
     scope: _context_pb2.Scope
     filter: _context_pb2.Filter
@@ -199,10 +201,20 @@ class RetrieveRequest(_message.Message):
     options: RetrieveOptions
     trace_level: TraceLevel
     min_revision: int
-    def __init__(self, query: _Optional[_Union[Query, _Mapping]] = ..., scope: _Optional[_Union[_context_pb2.Scope, _Mapping]] = ..., filter: _Optional[_Union[_context_pb2.Filter, _Mapping]] = ..., limit: _Optional[int] = ..., view: _Optional[_Union[_context_pb2.ContextView, str]] = ..., mode: _Optional[_Union[RetrieveMode, str]] = ..., options: _Optional[_Union[RetrieveOptions, _Mapping]] = ..., trace_level: _Optional[_Union[TraceLevel, str]] = ..., min_revision: _Optional[int] = ...) -> None: ...
+    grouping: Grouping
+    page_token: str
+    def __init__(self, query: _Optional[_Union[Query, _Mapping]] = ..., scope: _Optional[_Union[_context_pb2.Scope, _Mapping]] = ..., filter: _Optional[_Union[_context_pb2.Filter, _Mapping]] = ..., limit: _Optional[int] = ..., view: _Optional[_Union[_context_pb2.ContextView, str]] = ..., mode: _Optional[_Union[RetrieveMode, str]] = ..., options: _Optional[_Union[RetrieveOptions, _Mapping]] = ..., trace_level: _Optional[_Union[TraceLevel, str]] = ..., min_revision: _Optional[int] = ..., grouping: _Optional[_Union[Grouping, _Mapping]] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class Grouping(_message.Message):
+    __slots__ = ("max_per_group", "depth")
+    MAX_PER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    DEPTH_FIELD_NUMBER: _ClassVar[int]
+    max_per_group: int
+    depth: int
+    def __init__(self, max_per_group: _Optional[int] = ..., depth: _Optional[int] = ...) -> None: ...
 
 class RetrieveResponse(_message.Message):
-    __slots__ = ("matches", "revision", "mode", "searched_roots", "stats", "steps", "warnings", "empty_reason", "total_matched", "best_below_threshold", "threshold_space")
+    __slots__ = ("matches", "revision", "mode", "searched_roots", "stats", "steps", "warnings", "empty_reason", "total_matched", "best_below_threshold", "threshold_space", "next_page_token")
     MATCHES_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -214,6 +226,7 @@ class RetrieveResponse(_message.Message):
     TOTAL_MATCHED_FIELD_NUMBER: _ClassVar[int]
     BEST_BELOW_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
     THRESHOLD_SPACE_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     matches: _containers.RepeatedCompositeFieldContainer[Match]
     revision: int
     mode: RetrieveMode
@@ -225,7 +238,8 @@ class RetrieveResponse(_message.Message):
     total_matched: int
     best_below_threshold: float
     threshold_space: ThresholdSpace
-    def __init__(self, matches: _Optional[_Iterable[_Union[Match, _Mapping]]] = ..., revision: _Optional[int] = ..., mode: _Optional[_Union[RetrieveMode, str]] = ..., searched_roots: _Optional[_Iterable[str]] = ..., stats: _Optional[_Union[RetrieveStats, _Mapping]] = ..., steps: _Optional[_Iterable[_Union[TraceStep, _Mapping]]] = ..., warnings: _Optional[_Iterable[_Union[Warning, _Mapping]]] = ..., empty_reason: _Optional[_Union[EmptyReason, str]] = ..., total_matched: _Optional[int] = ..., best_below_threshold: _Optional[float] = ..., threshold_space: _Optional[_Union[ThresholdSpace, str]] = ...) -> None: ...
+    next_page_token: str
+    def __init__(self, matches: _Optional[_Iterable[_Union[Match, _Mapping]]] = ..., revision: _Optional[int] = ..., mode: _Optional[_Union[RetrieveMode, str]] = ..., searched_roots: _Optional[_Iterable[str]] = ..., stats: _Optional[_Union[RetrieveStats, _Mapping]] = ..., steps: _Optional[_Iterable[_Union[TraceStep, _Mapping]]] = ..., warnings: _Optional[_Iterable[_Union[Warning, _Mapping]]] = ..., empty_reason: _Optional[_Union[EmptyReason, str]] = ..., total_matched: _Optional[int] = ..., best_below_threshold: _Optional[float] = ..., threshold_space: _Optional[_Union[ThresholdSpace, str]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class Match(_message.Message):
     __slots__ = ("context", "display_uri", "level", "score", "parts", "ancestors", "step_index")
@@ -428,7 +442,7 @@ class TypedQuery(_message.Message):
     def __init__(self, query: _Optional[str] = ..., type: _Optional[_Union[_context_pb2.ContextType, str]] = ..., intent: _Optional[str] = ..., priority: _Optional[int] = ..., target_uris: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SearchRequest(_message.Message):
-    __slots__ = ("planning", "plan", "scope", "filter", "limit", "view", "mode", "options", "trace_level", "min_revision", "merge")
+    __slots__ = ("planning", "plan", "scope", "filter", "limit", "view", "mode", "options", "trace_level", "min_revision", "merge", "grouping")
     PLANNING_FIELD_NUMBER: _ClassVar[int]
     PLAN_FIELD_NUMBER: _ClassVar[int]
     SCOPE_FIELD_NUMBER: _ClassVar[int]
@@ -440,6 +454,7 @@ class SearchRequest(_message.Message):
     TRACE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     MIN_REVISION_FIELD_NUMBER: _ClassVar[int]
     MERGE_FIELD_NUMBER: _ClassVar[int]
+    GROUPING_FIELD_NUMBER: _ClassVar[int]
     planning: PlanRequest
     plan: QueryPlan
     scope: _context_pb2.Scope
@@ -451,7 +466,8 @@ class SearchRequest(_message.Message):
     trace_level: TraceLevel
     min_revision: int
     merge: MergeOptions
-    def __init__(self, planning: _Optional[_Union[PlanRequest, _Mapping]] = ..., plan: _Optional[_Union[QueryPlan, _Mapping]] = ..., scope: _Optional[_Union[_context_pb2.Scope, _Mapping]] = ..., filter: _Optional[_Union[_context_pb2.Filter, _Mapping]] = ..., limit: _Optional[int] = ..., view: _Optional[_Union[_context_pb2.ContextView, str]] = ..., mode: _Optional[_Union[RetrieveMode, str]] = ..., options: _Optional[_Union[RetrieveOptions, _Mapping]] = ..., trace_level: _Optional[_Union[TraceLevel, str]] = ..., min_revision: _Optional[int] = ..., merge: _Optional[_Union[MergeOptions, _Mapping]] = ...) -> None: ...
+    grouping: Grouping
+    def __init__(self, planning: _Optional[_Union[PlanRequest, _Mapping]] = ..., plan: _Optional[_Union[QueryPlan, _Mapping]] = ..., scope: _Optional[_Union[_context_pb2.Scope, _Mapping]] = ..., filter: _Optional[_Union[_context_pb2.Filter, _Mapping]] = ..., limit: _Optional[int] = ..., view: _Optional[_Union[_context_pb2.ContextView, str]] = ..., mode: _Optional[_Union[RetrieveMode, str]] = ..., options: _Optional[_Union[RetrieveOptions, _Mapping]] = ..., trace_level: _Optional[_Union[TraceLevel, str]] = ..., min_revision: _Optional[int] = ..., merge: _Optional[_Union[MergeOptions, _Mapping]] = ..., grouping: _Optional[_Union[Grouping, _Mapping]] = ...) -> None: ...
 
 class MergeOptions(_message.Message):
     __slots__ = ("rrf_k", "priority_weights")
