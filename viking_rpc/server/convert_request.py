@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
@@ -28,12 +29,13 @@ from viking_rpc.server.validate import (
     DEFAULT_OPTIONS,
     DEFAULT_SCOPE,
     MAX_LIMIT,
+    MAX_TAGS,
     MAX_VALUES,
     check_count,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from google.protobuf.duration_pb2 import Duration
     from google.protobuf.timestamp_pb2 import Timestamp
@@ -170,7 +172,7 @@ def read_filter(message: context_pb2.Filter, found: list[Violation], field: str 
         if not 1 <= number <= len(Level):
             found.append(_unknown_value(f"{field}.levels[{i}]", number))
     return Filter(
-        tags=dict(message.tags),
+        tags=read_tags(message.tags),
         levels=frozenset(Level(level) for level in levels),
         updated_since_us=read("updated_since"),
         updated_before_us=read("updated_before"),
@@ -221,6 +223,11 @@ def _read_enums(enum: type[E], numbers: Sequence[int], field: str, found: list[V
     values = list(numbers[:MAX_VALUES])
     found += [_unknown_value(f"{field}[{i}]", number) for i, number in enumerate(values) if number not in known]
     return frozenset(enum(number) for number in values if number in known)
+
+
+def read_tags(tags: Mapping[str, str]) -> dict[str, str]:
+    """Read tags, one more than there may be at the most: that many are refused, and the rest costs time."""
+    return dict(islice(tags.items(), MAX_TAGS + 1)) if tags else {}
 
 
 def read_time(message: Timestamp, field: str, found: list[Violation]) -> int | None:

@@ -9,7 +9,7 @@ from viking_rpc.domain.context import ContextType, ContextWrite, Kind, Level, Re
 from viking_rpc.domain.identity import Identity, Role
 from viking_rpc.domain.uri import Uri, check_uri
 from viking_rpc.errors import Violation
-from viking_rpc.server.convert_request import read_time, read_vector
+from viking_rpc.server.convert_request import read_tags, read_time, read_vector
 from viking_rpc.server.validate import MAX_VALUES, check_count, check_tags, check_text, check_vector
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def read_draft(
     type_ = _read(ContextType, message.type, f"{field}.type", found)
     for name, n_bytes in _MAX_BYTES.items():
         found += check_text(f"{field}.{name}", getattr(message, name), n_bytes)
-    found += check_tags(f"{field}.tags", message.tags)
+    found += check_tags(f"{field}.tags", read_tags(message.tags))
     vectors = _read_vectors(message, field, found)
     if kind is not None:
         found += check_kind(
@@ -83,7 +83,7 @@ def read_draft(
         "abstract": message.abstract,
         "overview": message.overview,
         "content": message.content,
-        "tags": dict(message.tags),
+        "tags": read_tags(message.tags),
         "etag": message.etag,
         "relations": _read_relations(message, field, identity, now_us, found),
         **_read_times(message, field, identity, found),

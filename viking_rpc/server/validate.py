@@ -252,7 +252,7 @@ def check_tags(field: str, tags: Mapping[str, str]) -> Iterator[Violation]:
     if not tags:
         return
     if len(tags) > MAX_TAGS:
-        yield Violation(field, f"has {len(tags)} pairs, at most {MAX_TAGS} are allowed", "TOO_MANY")
+        yield Violation(field, f"has more than {MAX_TAGS} pairs", "TOO_MANY")
     for key, value in islice(tags.items(), MAX_TAGS):
         where = f"{field}[{key[:MAX_TAG_KEY_BYTES]!a}]"
         if not key:
