@@ -54,7 +54,7 @@ async def test_every_call_leaves_one_line_without_texts(stubs: Stubs, caplog: py
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 2
     assert re.fullmatch(
-        r"rpc method=RetrievalService/Retrieve code=OK reason=- total_ms=\d+\.\d{3} embed_ms=\S+ seed_ms=\S+ "
+        r"rpc method=RetrievalService/Retrieve code=OK reason=- total_ms=\d+\.\d{1,3} embed_ms=\S+ seed_ms=\S+ "
         r"descent_ms=\S+ n_expansions=\d+ n_matches=0 snapshot=0 identity=[0-9a-f]{12} request_id=[0-9a-f]{16}",
         lines[0],
     )
