@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 BUDGET_S: Final = float(os.environ.get("VIKING_FUZZ_S", "0"))
 
 _EXAMPLES_AT_ONCE: Final = 100
+#: Repeats what was found, beside VIKING_FUZZ_S.
+_SEED: Final = os.environ.get("VIKING_FUZZ_SEED", "")
 
 
 def explore(check: Callable[[], None], n_examples: int, share: float = 1.0) -> None:
@@ -39,9 +41,9 @@ def explore(check: Callable[[], None], n_examples: int, share: float = 1.0) -> N
     end_s = time.monotonic() + BUDGET_S * share
     seeds = random.SystemRandom()
     while time.monotonic() < end_s:
-        number = seeds.getrandbits(48)
+        number = int(_SEED or seeds.getrandbits(48))
         try:
             seed(number)(explored)()
         except BaseException as error:  # told at once: the run may go on for an hour
-            sys.stderr.write(f"\nfound with hypothesis seed {number}: {error!r:.2000}\n")
+            sys.stderr.write(f"\nfound with VIKING_FUZZ_SEED={number}: {error!r:.4000}\n")
             raise

@@ -17,7 +17,13 @@ from viking_rpc.domain.plan import fall_back
 from viking_rpc.pb.v1 import admin_service_pb2
 from viking_rpc.pb.v1 import retrieval_service_pb2 as pb
 from viking_rpc.pb.v1.context_pb2 import LEVEL_ABSTRACT, Context
-from viking_rpc.pb.v1.context_service_pb2 import GetContextRequest, ListContextsRequest, UpsertContextsRequest
+from viking_rpc.pb.v1.context_service_pb2 import (
+    DeleteContextsRequest,
+    GetContextRequest,
+    ListContextsRequest,
+    MoveContextRequest,
+    UpsertContextsRequest,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -221,3 +227,20 @@ async def test_containers_tell_that_they_are_there_and_nothing_else(stubs: Stubs
     for uri in ("viking://user", "viking://user/alice/peers"):
         error = await refused(stubs.contexts.GetContext(GetContextRequest(uri=uri), metadata=who(WITH_P)))
         assert error.code().name == "PERMISSION_DENIED"
+
+
+async def test_what_holds_an_unseen_peer_is_neither_moved_nor_removed(stubs: Stubs) -> None:
+    """Else a caller who speaks with one peer could take along, or take away, what belongs to another."""
+    caller = Identity("acme", "alice", Role.ADMIN, "p")
+    hidden = "viking://user/alice/peers/q/memories/a.md"
+    await put(stubs, ALICE, Context(uri=hidden, content="x"))
+    for source in ("viking://user/alice", "viking://user/alice/peers", "viking://user/alice/peers/q"):
+        moving = MoveContextRequest(source_uri=source, destination_uri="viking://resources/mine")
+        removing = DeleteContextsRequest(uris=[source], recursive=True)
+        for call in (
+            stubs.contexts.MoveContext(moving, metadata=who(caller)),
+            stubs.contexts.DeleteContexts(removing, metadata=who(caller)),
+        ):
+            assert (await refused(call)).code().name == "PERMISSION_DENIED"
+    found = await stubs.contexts.GetContext(GetContextRequest(uri=hidden), metadata=who(ALICE))
+    assert found.context.content == "x"
