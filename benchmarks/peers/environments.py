@@ -11,10 +11,10 @@ from pathlib import Path
 REQUIREMENTS = {
     "openviking_0_4_22": ("openviking==0.4.22",),
     "openviking_0_5_2": ("openviking==0.5.2",),
-    "usearch": ("usearch", "numpy"),
-    "hnswlib": ("hnswlib", "numpy"),
-    "faiss": ("faiss-cpu", "numpy"),
-    "lancedb": ("lancedb", "pyarrow", "numpy"),
+    "usearch": ("usearch==2.26.6", "numpy"),
+    "hnswlib": ("hnswlib==0.8.0", "numpy"),
+    "faiss": ("faiss-cpu==1.15.1", "numpy"),
+    "lancedb": ("lancedb==0.40.0", "pyarrow==26.0.1", "numpy"),
     "qdrant_edge": ("qdrant-edge-py==0.9.0", "numpy"),
 }
 
