@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from html import escape
+from textwrap import fill
 from typing import TYPE_CHECKING, Final
 
 from viking_rpc.evaluate.bootstrap import N_RESAMPLES
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from viking_rpc.evaluate.report import Evaluation
     from viking_rpc.evaluate.summary import ArmFigures, Summary
 
+_WIDTH: Final = 120
 _CAPTIONS: Final = {
     "arms": "nDCG@10 of every arm",
     "differences": "Difference of nDCG@10 from flat hybrid",
@@ -107,12 +109,13 @@ def notes(evaluation: Evaluation) -> str:
         + (f", {one.n_dropped:,} without a relevant judgment left out)" if one.n_dropped else ")")
         for one in evaluation.sets
     )
-    return (
+    text = (
         f"Sets: {sets}. Embedders: {', '.join(evaluation.embedders)}. Limit 10, only files are asked for. Intervals: "
         f"95 %, paired bootstrap over queries, {N_RESAMPLES:,} resamples, seed {evaluation.seed}; they say what other "
-        "queries of the same kind could have given, and nothing of other corpora. p50: one whole in-process retrieval, "
-        "its query embedded before. Rows: scored for a query, mean."
+        "queries of the same kind could have given, and nothing of other corpora. "
+        "p50: one whole in-process retrieval, its query embedded before. Rows: scored for a query, mean."
     )
+    return fill(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def overview_table(evaluation: Evaluation) -> str:
@@ -126,29 +129,33 @@ def overview_table(evaluation: Evaluation) -> str:
     return table(["nDCG@10", *(name.replace("_", " ") for name in arms)], rows)
 
 
-def arms_table(evaluation: Evaluation, one: Summary) -> str:
-    """Return all figures of one set's arms."""
+def arms_table(evaluation: Evaluation, one: Summary, *, has_times: bool = True) -> str:
+    """Return all figures of one set's arms; without times where the machine did other things too."""
     arms = evaluation.plain_arms(one)
     best = {metric: max(arm.metrics[metric].value for arm in arms.values()) for metric in METRICS}
-    heads = ["arm", "Recall@5", "Recall@10", "nDCG@10", "95 %", "MRR@10", "to flat hybrid", "95 %", "p50 us", "rows"]
+    heads = ["arm", "Recall@5", "Recall@10", "nDCG@10", "95 %", "MRR@10", "to flat hybrid", "95 %", "rows"]
+    if has_times:
+        heads.append("p50 us")
     rows = []
     for name, arm in arms.items():
         cells = [_bold(arm.metrics[metric].value, best[metric]) for metric in METRICS]
         cells.insert(3, f"{arm.ndcg.low:.3f} to {arm.ndcg.high:.3f}")
-        rows.append([name.replace("_", " "), *cells, *_relative(arm), f"{arm.p50_us:,.0f}", f"{arm.rows_scored:,.0f}"])
+        times = [f"{arm.p50_us:,.0f}"] if has_times else []
+        rows.append([name.replace("_", " "), *cells, *_relative(arm), f"{arm.rows_scored:,.0f}", *times])
     return table(heads, rows)
 
 
 def sweep_table(evaluation: Evaluation, sweep: Sweep) -> str:
     """Return nDCG@10 and rows at each value of a sweep."""
+    shown = evaluation.sets + evaluation.overall[:1]  # a median of curves is no curve
     rows = []
     heads = [sweep.option]
     lines = evaluation.lines(sweep)
-    for one in evaluation.summaries:
+    for one in shown:
         heads += [f"{one.name}{f', {line}{mark}' if len(lines) > 1 else ''}".replace("_", " ") for line, mark in lines]
     for value in sweep.values:
         names = [sweep.name_of(line, value) + mark for line, mark in lines]
-        cells = [_with_rows(one.arms[name]) for one in evaluation.summaries for name in names]
+        cells = [_with_rows(one.arms[name]) for one in shown for name in names]
         rows.append([f"{value:g}", *cells])
     return table(heads, rows) + "\n\nnDCG@10, in brackets the rows scored for a query."
 
@@ -165,7 +172,8 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _bold(value: float, best: float) -> str:
-    return f"**{value:.3f}**" if value == best else f"{value:.3f}"
+    shown = f"{value:.3f}"
+    return f"**{shown}**" if shown == f"{best:.3f}" else shown
 
 
 def _with_rows(arm: ArmFigures) -> str:

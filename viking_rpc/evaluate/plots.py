@@ -44,8 +44,8 @@ _STYLE: Final[dict[Any, Any]] = {
     "figure.facecolor": "white",
     "legend.frameon": False,
 }
-#: Flat arms of one kind of score: so far below that they would flatten every other difference.
-_FAR: Final = ("flat_dense", "flat_lexical")
+#: Arms of one kind of score: so far below that they would flatten every other difference.
+_FAR: Final = ("flat_dense", "flat_lexical", "classic")
 _MAX_COLUMNS: Final = 3
 #: What loses more percent than this is not worth the room that it takes from the rest.
 _FLOOR: Final = -15.0
