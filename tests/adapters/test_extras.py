@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import subprocess
+import sys
 import threading
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -172,3 +174,12 @@ def test_windows_are_the_whole_text_and_alike_in_length(n_windows: int) -> None:
     assert [i for window in windows for i in window] == ids
     assert len(windows) == n_windows
     assert max(map(len, windows)) - min(map(len, windows)) <= 1
+
+
+@pytest.mark.skipif(not find_spec("onnxruntime"), reason="the extra `onnx` is not installed")
+@pytest.mark.parametrize(
+    "first", ["viking_rpc.index.ann", "viking_rpc.engine", "viking_rpc.cli.main", "viking_rpc.client"]
+)
+def test_a_model_is_loaded_after_the_engine(first: str) -> None:
+    """Both bring a C++ runtime: in the wrong order the process crashed, at the first import with such an embedder."""
+    subprocess.run([sys.executable, "-c", f"import {first}, onnxruntime"], check=True, timeout=120)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+# usearch carries a C++ runtime of its own: where the shared one comes after it, as onnxruntime brings it, the process
+# crashes. llvmlite, which the kernels need anyway, brings the shared one first.
+import llvmlite.binding  # noqa: F401
 import numpy as np
 from usearch.index import Index
 
