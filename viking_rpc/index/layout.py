@@ -13,6 +13,7 @@ from viking_rpc.domain.uri import SCHEME
 from viking_rpc.index.bfloat16 import ROW_TYPES
 from viking_rpc.index.blobs import Texts
 from viking_rpc.index.gathering import Gathered, positions
+from viking_rpc.index.grouping import grouping_of
 from viking_rpc.index.growing import Growing, RowBuffers
 from viking_rpc.index.lexicon import TermRuns, build_postings, build_vocabulary, digest_terms, mean_lengths, weigh
 from viking_rpc.index.snapshot import Snapshot
@@ -110,6 +111,7 @@ def build_snapshot(
         buffers=buffers,
         has_expiry=bool(columns["expire_us"].any()),
         n_contexts=n - 1,
+        grouping=grouping_of(tree),
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from viking_kernels.arrays import Postings, Rows, Tree
 from viking_rpc.domain.identity import Identity
 from viking_rpc.domain.uri import SCHEME, Uri
+from viking_rpc.index.grouping import USUAL_GROUPING, Grouping
 from viking_rpc.index.layered import Layered
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Snapshot:
         n_gone: nodes that were deleted, or left behind by a move, since the tree was laid out.
         n_contexts: contexts that are not deleted, without the root.
         n_replaced_rows: rows that no node uses any more.
+        grouping: by type of context, how many files share a directory, see `grouping`; as laid out.
         tie_order: int32[n_nodes], the nodes by their URIs as strings.
         buffers: where the writer appends rows; readers never touch it.
     """
@@ -89,6 +91,7 @@ class Snapshot:
     n_gone: int = 0
     n_contexts: int = 0
     n_replaced_rows: int = 0
+    grouping: Grouping = USUAL_GROUPING
     #: Values derived from the snapshot that queries share, such as compiled scopes; filled lazily, never invalidated.
     memo: dict[object, object] = field(default_factory=dict)
 

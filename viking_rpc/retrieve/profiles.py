@@ -9,25 +9,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from viking_kernels.arrays import Rules, frozen
-from viking_rpc.domain.context import ContextType
 from viking_rpc.domain.query import Profile, TraceLevel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from viking_rpc.domain.query import RetrieveOptions
+    from viking_rpc.index.grouping import Grouping
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
     """How a search runs, every value decided. The names are those of the request's options; 0 switches a limit off.
 
-    Two values are finer than the options that set them: `skill_alpha` stands for `score_propagation_alpha` at skills,
-    `directory_lexical_weight` for `lexical_weight` at directories. A request's option sets both.
+    Two values are finer than the options that set them. `directory_lexical_weight` stands for `lexical_weight` at
+    directories; a request's option sets both. `grouping_power` fits alpha to the account: the parent's share,
+    1 - `score_propagation_alpha`, is taken times `Snapshot.grouping` to this power, so alpha is the least there is. An
+    alpha that a request or the operator sets holds as it is: the power is 0 then.
     """
 
     score_propagation_alpha: float
-    skill_alpha: float
+    grouping_power: float
     hotness_alpha: float
     lexical_weight: float
     directory_lexical_weight: float
@@ -42,8 +44,8 @@ _CLASSIC_MIN_ROWS = 20
 
 #: The measured defaults; docs/algorithm.md says how they were fitted and on what.
 BALANCED = Parameters(
-    score_propagation_alpha=0.55,
-    skill_alpha=0.85,
+    score_propagation_alpha=0.53,
+    grouping_power=3.0,
     hotness_alpha=0.0,
     lexical_weight=0.75,
     directory_lexical_weight=0.9,
@@ -58,7 +60,7 @@ BALANCED = Parameters(
 CLASSIC = replace(
     BALANCED,
     score_propagation_alpha=1.0,
-    skill_alpha=1.0,
+    grouping_power=0.0,
     lexical_weight=0.0,
     directory_lexical_weight=0.0,
     leaf_seeds=0,
@@ -75,8 +77,10 @@ PRESETS: Mapping[Profile, Parameters] = {
 
 
 #: What an option or setting of the first name decides too.
-_FINER = {"score_propagation_alpha": "skill_alpha", "lexical_weight": "directory_lexical_weight"}
-_OPTION_NAMES = tuple(field.name for field in fields(Parameters) if field.name not in _FINER.values())
+_FINER = {"lexical_weight": "directory_lexical_weight"}
+_OPTION_NAMES = tuple(
+    field.name for field in fields(Parameters) if field.name not in {*_FINER.values(), "grouping_power"}
+)
 
 
 def resolve_parameters(options: RetrieveOptions, presets: Mapping[Profile, Parameters] = PRESETS) -> Parameters:
@@ -97,12 +101,15 @@ def with_settings(settings: Mapping[Profile, Mapping[str, float | int | None]]) 
 def _replaced(preset: Parameters, values: Mapping[str, float | int | None]) -> Parameters:
     given: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
     finer = {fine: given[coarse] for coarse, fine in _FINER.items() if coarse in given and fine not in given}
+    if "score_propagation_alpha" in given:
+        finer["grouping_power"] = 0.0
     return replace(preset, **given, **finer) if given else preset
 
 
 @lru_cache(maxsize=1024)
 def make_rules(
     parameters: Parameters,
+    grouping: Grouping,
     *,
     threshold: float,
     is_gte: bool,
@@ -112,8 +119,8 @@ def make_rules(
     trace_level: TraceLevel,
 ) -> Rules:
     """Say how a walk goes, in the kernels' terms; most requests ask for the same."""
-    alpha = np.full(4, parameters.score_propagation_alpha, np.float32)
-    alpha[ContextType.SKILL] = parameters.skill_alpha
+    least = parameters.score_propagation_alpha
+    alpha = (least + (1 - least) * (1 - np.power(grouping, parameters.grouping_power))).astype(np.float32)
     return Rules(
         alpha=frozen(alpha),
         threshold=threshold,

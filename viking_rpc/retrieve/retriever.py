@@ -234,6 +234,7 @@ class Retrieval:
         request, threshold = self.request, self._threshold
         return make_rules(
             self.parameters,
+            self.snapshot.grouping,
             threshold=-np.inf if threshold is None else threshold,
             is_gte=request.options.score_gte,
             limit=self._limit,

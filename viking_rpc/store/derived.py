@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from viking_kernels.arrays import Postings, Rows, Tree
 from viking_rpc.index.ann import AnnIndex, AnnParameters
 from viking_rpc.index.blobs import Texts
+from viking_rpc.index.grouping import grouping_of
 from viking_rpc.index.growing import Growing, RowBuffers, room_of
 from viking_rpc.index.lexicon import K1, B
 from viking_rpc.index.owners import Owner
@@ -128,6 +129,7 @@ def load_snapshot(
         owners=owners,
         has_expiry=facts["has_expiry"],
         n_contexts=facts["n_contexts"],
+        grouping=grouping_of(tree),
         **columns,
         **texts,
     )
