@@ -670,7 +670,12 @@ def _above(uri: str) -> list[str]:
 
 
 def _ask_by_vector(message: Message, words: str) -> None:
-    """Leave no words in a request but hidden ones: what a word weighs depends on the whole account, by design."""
+    """Leave no words in a request but hidden ones, and set what parents count.
+
+    What a word weighs, and what directories tell when nobody says it, are statistics of the whole account, by design.
+    """
+    if isinstance(message, pb.RetrieveRequest):
+        message.options.score_propagation_alpha = 0.6
     for field, value in message.ListFields():
         if field.message_type is None or field.message_type.GetOptions().map_entry:
             continue
@@ -682,6 +687,7 @@ def _ask_by_vector(message: Message, words: str) -> None:
             elif isinstance(one, pb.SearchRequest):
                 message.ClearField("search")
                 message.retrieve.query.vector.CopyFrom(_VECTOR)  # type: ignore[attr-defined]
+                message.retrieve.options.score_propagation_alpha = 0.6  # type: ignore[attr-defined]
             else:
                 _ask_by_vector(one, words)
 
