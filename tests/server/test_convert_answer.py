@@ -25,15 +25,30 @@ from viking_rpc.domain.trace import (
     StopReason,
     TraceStep,
 )
-from viking_rpc.server.convert_answer import MAX_CHILD_SCORES, MAX_RESPONSE_BYTES, response_message
-from viking_rpc.server.convert_context import context_message, is_visible
-from viking_rpc.server.encoded import EncodedContexts
+from viking_rpc.pb.v1 import retrieval_service_pb2 as pb
+from viking_rpc.server.convert_answer import (
+    MAX_CHILD_SCORES,
+    MAX_RESPONSE_BYTES,
+    fit,
+    parts_message,
+    write_answer,
+)
+from viking_rpc.server.convert_context import ancestor_message, context_message, is_visible
+from viking_rpc.server.encoded import EncodedContexts, EncodedFor
+from viking_rpc.server.encoded_match import encode_match, encode_varint
 
 TIMES = st.integers(1, 253_402_300_799_999_999)
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
 SCORES = st.floats(-1, 1, width=32)
 MAYBE_SCORES = st.none() | SCORES
 URIS = st.sampled_from(["viking://resources", "viking://resources/a", "viking://user/default/memories/x.md"])
+
+
+def response_message(
+    result: RetrieveResult, view: View, trace_level: TraceLevel, encoded: EncodedFor
+) -> pb.RetrieveResponse:
+    """Return an answer as its reader gets it."""
+    return write_answer(result, view, trace_level, encoded).message()
 
 
 def contexts() -> st.SearchStrategy[Context]:
@@ -172,6 +187,55 @@ def test_an_answer_comes_back_the_same(result: RetrieveResult) -> None:
     for _ in range(2):  # the second time from what was remembered
         message = response_message(result, View.ABSTRACT, TraceLevel.SCORES, encoded.of(LOCAL))
         assert read_result(type(message).FromString(message.SerializeToString())) == result
+
+
+def match_message(match: Match, view: View, identity: Identity, *, has_steps: bool) -> pb.Match:
+    """Write a match the plain way, which `encode_match` is a fast form of."""
+    return pb.Match(
+        context=context_message(match.context, view, identity),
+        display_uri=match.display_uri,
+        level=match.level + 1,  # type: ignore[arg-type]
+        score=match.score,
+        parts=parts_message(match.parts),
+        ancestors=[ancestor_message(context, identity) for context in match.ancestors],
+        step_index=match.step_index if has_steps else None,
+    )
+
+
+@given(results(), st.sampled_from(View), st.booleans(), st.sampled_from([0, 127, 128, 16_383, 16_384, 2**31 - 1]))
+def test_the_bytes_of_a_match_are_those_of_its_message(
+    result: RetrieveResult, view: View, has_steps: bool, step_index: int
+) -> None:
+    encoded = EncodedContexts().of(LOCAL)
+    told = [replace(match, step_index=step_index) if match.step_index == 0 else match for match in result.matches]
+    for match in told + told:  # the second time from what was remembered
+        read = pb.RetrieveResponse.FromString(encode_match(match, view, encoded, has_steps=has_steps))
+        assert read == pb.RetrieveResponse(matches=[match_message(match, view, LOCAL, has_steps=has_steps)])
+
+
+@given(st.integers(1, 2**63 - 1))
+def test_a_number_is_written_as_the_library_writes_it(number: int) -> None:
+    assert pb.RetrieveResponse(revision=number).SerializeToString()[1:] == encode_varint(number)
+
+
+@given(results(), st.integers(1, 3000))
+def test_an_answer_is_cut_to_a_size_and_no_further(result: RetrieveResult, n_room: int) -> None:
+    answer = write_answer(result, View.ABSTRACT, TraceLevel.SCORES, EncodedContexts().of(LOCAL))
+    assert answer.n_bytes == len(answer.encode()) >= answer.message().ByteSize()  # which writes no zeros
+    before, n_before = answer.message(), answer.n_bytes
+    n_bytes = 4096 + n_room  # what is cut leaves room for warnings
+    fit(answer, n_bytes)
+    after = answer.message()
+    n_steps, n_matches = len(after.steps), len(after.matches)
+    assert after.steps == before.steps[:n_steps]
+    assert after.matches == before.matches[:n_matches]
+    n_cut = len(before.steps) - n_steps + len(before.matches) - n_matches
+    assert (n_cut > 0) == (n_before > n_room and bool(before.steps or before.matches))
+    assert after.ByteSize() <= n_bytes or not (n_steps or n_matches)
+    assert n_matches == len(before.matches) or not n_steps
+    assert len(after.warnings) == len(before.warnings) + (n_steps < len(before.steps)) + (
+        n_matches < len(before.matches)
+    )
 
 
 @given(results())

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from viking_rpc.domain.query import TraceLevel
 from viking_rpc.pb.v1 import retrieval_service_pb2 as pb
+from viking_rpc.server.encoded_match import encode_match
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
     from google.protobuf.duration_pb2 import Duration
 
     from viking_rpc.domain.query import View
-    from viking_rpc.domain.trace import Match, RetrieveResult, RetrieveStats, ScoreParts, TraceStep
+    from viking_rpc.domain.trace import RetrieveResult, RetrieveStats, ScoreParts, TraceStep
     from viking_rpc.server.encoded import EncodedFor
 
 #: What a gRPC client takes by default.
@@ -22,13 +24,37 @@ MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
 MAX_CHILD_SCORES: Final = 1_000
 #: Room for what is added after the cut: warnings, and the frame.
 _SPARE_BYTES: Final = 4 * 1024
-#: Bytes of a match beside its contexts, or of a step or a child score, never exceed this: a URI and some numbers.
-_MAX_FRAME_BYTES: Final = 2_400
 
 
-def response_message(
+@dataclass(slots=True)
+class WrittenAnswer:
+    """An answer on its way out: its matches in bytes, which need not become messages first, and a message of the rest.
+
+    Args:
+        matches: each as the bytes of a RetrieveResponse that has this match only.
+        rest: all other fields.
+    """
+
+    matches: list[bytes]
+    rest: pb.RetrieveResponse
+
+    @property
+    def n_bytes(self) -> int:
+        """Return the size of the whole."""
+        return sum(map(len, self.matches)) + self.rest.ByteSize()
+
+    def encode(self) -> bytes:
+        """Return the whole as bytes; bytes of messages behind one another are those of both merged."""
+        return b"".join(self.matches) + self.rest.SerializeToString()
+
+    def message(self) -> pb.RetrieveResponse:
+        """Return the whole as a message."""
+        return pb.RetrieveResponse.FromString(self.encode())
+
+
+def write_answer(
     result: RetrieveResult, view: View, trace_level: TraceLevel, encoded: EncodedFor, *, n_steps_sent: int = 0
-) -> pb.RetrieveResponse:
+) -> WrittenAnswer:
     """Write an answer.
 
     Args:
@@ -39,10 +65,10 @@ def response_message(
         n_steps_sent: how many of the steps the caller has already; they are left out.
 
     Returns:
-        A message of at most MAX_RESPONSE_BYTES: of a larger one first steps, then matches are cut at the end, each
+        An answer of at most MAX_RESPONSE_BYTES: of a larger one first steps, then matches are cut at the end, each
         with a Warning.
     """
-    response = pb.RetrieveResponse(
+    rest = pb.RetrieveResponse(
         revision=result.revision,
         mode=int(result.mode),  # type: ignore[arg-type]
         searched_roots=result.searched_roots,
@@ -52,69 +78,48 @@ def response_message(
         threshold_space=int(result.threshold_space or 0),  # type: ignore[arg-type]
     )
     if trace_level >= TraceLevel.STATS:
-        fill_stats(response.stats, result.stats)
+        fill_stats(rest.stats, result.stats)
     has_steps = trace_level >= TraceLevel.STEPS
-    n_bytes = _add_matches(response, result.matches, view, encoded, has_steps=has_steps)
+    matches = [encode_match(match, view, encoded, has_steps=has_steps) for match in result.matches]
     if has_steps:
         steps = result.steps[n_steps_sent:]
         with_scores = trace_level >= TraceLevel.SCORES
-        response.steps.extend(step_message(step, with_scores=with_scores) for step in steps)
-        n_bytes += sum(_MAX_FRAME_BYTES * (1 + len(step.child_scores)) for step in steps)
+        rest.steps.extend(step_message(step, with_scores=with_scores) for step in steps)
         if with_scores and any(len(step.child_scores) > MAX_CHILD_SCORES for step in result.steps):
             text = f"of each step the best {MAX_CHILD_SCORES} children are told"
-            response.warnings.add(reason="TRACE_TRUNCATED", message=text)
+            rest.warnings.add(reason="TRACE_TRUNCATED", message=text)
     for warning in result.warnings:
-        response.warnings.add(reason=warning.reason, message=warning.message)
-    if n_bytes > MAX_RESPONSE_BYTES - _SPARE_BYTES:
-        fit(response)
-    return response
+        rest.warnings.add(reason=warning.reason, message=warning.message)
+    written = WrittenAnswer(matches, rest)
+    # without steps the rest is small; to measure a message is to write it
+    if has_steps or sum(map(len, matches)) > MAX_RESPONSE_BYTES // 2:
+        fit(written)
+    return written
 
 
-def fit(response: pb.RetrieveResponse, n_bytes: int = MAX_RESPONSE_BYTES) -> None:
-    """Cut a response at its end until it is no larger than so many bytes, and say so in its warnings."""
-    n_over = response.ByteSize() + _SPARE_BYTES - n_bytes
-    if n_over > 0 and response.steps:
-        n_cut, n_over = _cut_end(response.steps, n_over)
+def fit(answer: WrittenAnswer, n_bytes: int = MAX_RESPONSE_BYTES) -> None:
+    """Cut an answer at its end until it is no larger than so many bytes, and say so in its warnings."""
+    n_over = answer.n_bytes + _SPARE_BYTES - n_bytes
+    warnings = answer.rest.warnings
+    if n_over > 0 and answer.rest.steps:
+        n_cut, n_over = _cut_end(answer.rest.steps, n_over, lambda step: step.ByteSize() + 2)
         text = f"the last {n_cut} steps were left out to keep the answer under {n_bytes} bytes"
-        response.warnings.add(reason="TRACE_TRUNCATED", message=text)
-    if n_over > 0 and response.matches:
-        n_cut, n_over = _cut_end(response.matches, n_over)
+        warnings.add(reason="TRACE_TRUNCATED", message=text)
+    if n_over > 0 and answer.matches:
+        n_cut, n_over = _cut_end(answer.matches, n_over, len)
         text = f"the last {n_cut} matches were left out to keep the answer under {n_bytes} bytes: ask for less text"
-        response.warnings.add(reason="RESPONSE_TRUNCATED", message=text)
+        warnings.add(reason="RESPONSE_TRUNCATED", message=text)
 
 
-def _cut_end(messages: Any, n_over: int) -> tuple[int, int]:
-    """Remove messages from the end until enough bytes are gone; return how many, and how many bytes are still over."""
-    n_kept = len(messages)
+def _cut_end(parts: Any, n_over: int, size_of: Callable[[Any], int]) -> tuple[int, int]:
+    """Remove parts from the end until enough bytes are gone; return how many, and how many bytes are still over."""
+    n_kept = len(parts)
     while n_kept and n_over > 0:
         n_kept -= 1
-        n_over -= messages[n_kept].ByteSize() + 2
-    n_cut = len(messages) - n_kept
-    del messages[n_kept:]
+        n_over -= size_of(parts[n_kept])
+    n_cut = len(parts) - n_kept
+    del parts[n_kept:]
     return n_cut, n_over
-
-
-def _add_matches(
-    response: pb.RetrieveResponse, matches: Sequence[Match], view: View, encoded: EncodedFor, *, has_steps: bool
-) -> int:
-    """Add the matches; return a number of bytes that they do not exceed."""
-    n_bytes = 0
-    add = response.matches.add
-    for match in matches:
-        message = add(
-            display_uri=match.display_uri,
-            level=match.level + 1,
-            score=match.score,
-            parts=parts_message(match.parts),
-            step_index=match.step_index if has_steps else None,
-        )
-        body = encoded.match(match.context, view)
-        ancestors = match.ancestors
-        if ancestors:
-            body += encoded.chain(ancestors)
-        message.MergeFromString(body)
-        n_bytes += len(body) + _MAX_FRAME_BYTES
-    return n_bytes
 
 
 def parts_message(parts: ScoreParts) -> pb.ScoreParts:

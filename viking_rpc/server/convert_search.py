@@ -26,8 +26,8 @@ from viking_rpc.server.convert_answer import (
     fill_duration,
     fill_stats,
     fit,
-    response_message,
     step_message,
+    write_answer,
 )
 from viking_rpc.server.convert_request import read_enum
 from viking_rpc.server.planning import check_plan_request, fill_plan, read_plan_request
@@ -238,14 +238,15 @@ def search_response(result: SearchResult, request: SearchRequest, encoded: Encod
     inner = RetrieveResult(
         tuple(one.match for one in result.matches), result.revision, request.mode, (), RetrieveStats()
     )
-    written = response_message(inner, request.view, TraceLevel.NONE, encoded)
+    written = write_answer(inner, request.view, TraceLevel.NONE, encoded)
     n_indexes = len(result.matches) * (3 + MAX_QUERIES + 8)
     room = MAX_RESPONSE_BYTES - response.ByteSize() - n_indexes
-    if written.ByteSize() > room:
+    if written.n_bytes > room:
         fit(written, room)
-    cut: Any = written.warnings
+    told = written.message()
+    cut: Any = told.warnings
     response.warnings.MergeFrom(cut)
-    for i, (match, one) in enumerate(zip(written.matches, result.matches, strict=False)):
+    for i, (match, one) in enumerate(zip(told.matches, result.matches, strict=False)):
         response.matches.add(match=match, query_indexes=one.query_indexes)
         group = {ContextType.MEMORY: response.memories, ContextType.SKILL: response.skills}
         group.get(one.match.context.type, response.resources).append(i)

@@ -11,6 +11,7 @@ from viking_rpc.server.convert_context import ancestor_message, context_message
 if TYPE_CHECKING:
     from viking_rpc.domain.context import Context
     from viking_rpc.domain.identity import Identity
+    from viking_rpc.domain.trace import Match
 
 _MAX_ENTRIES: Final = 16_384
 #: Longer ones are cheap to write for their size, and would fill the memory.
@@ -21,7 +22,7 @@ _Key = tuple[str, str, int, int, int]
 
 
 class EncodedContexts:
-    """Writes contexts as `Match.context` or `Match.ancestors`; of one event loop, so it takes no lock.
+    """Writes the parts of a `Match` that answers repeat; of one event loop, so it takes no lock.
 
     Callers share no entry: what one may see of a context, another may not.
     """
@@ -56,16 +57,26 @@ class EncodedFor:
         # By the tuple itself, which a snapshot keeps for each directory; held here, so that no other can get its id.
         self._chains: dict[int, tuple[tuple[Context, ...], bytes]] = {}
 
-    def match(self, context: Context, view: View) -> bytes:
-        """Return the bytes of a `Match` that has this context only."""
+    def match(self, match: Match, view: View) -> bytes:
+        """Return the bytes of a `Match` that has this one's context, display URI and level only."""
+        context = match.context
         if view > View.ABSTRACT:
-            return pb.Match(context=context_message(context, view, self._identity)).SerializeToString()
-        key = (context.uri, context.etag, context.child_count, context.active_count, view)
+            return self._write(match, view)
+        # by the display URI, which tells the context's and the level
+        key = (match.display_uri, context.etag, context.child_count, context.active_count, view)
         found = self._entries.get(key)
         if found is None:
-            found = pb.Match(context=context_message(context, view, self._identity)).SerializeToString()
+            found = self._write(match, view)
             self._remember(key, found)
         return found
+
+    def _write(self, match: Match, view: View) -> bytes:
+        message = pb.Match(
+            context=context_message(match.context, view, self._identity),
+            display_uri=match.display_uri,
+            level=match.level + 1,  # type: ignore[arg-type]
+        )
+        return message.SerializeToString()
 
     def chain(self, ancestors: tuple[Context, ...]) -> bytes:
         """Return the bytes of a `Match` that has these ancestors only."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from viking_rpc.domain.query import Page, Profile, TraceLevel, View
 from viking_rpc.domain.trace import StopReason
@@ -15,7 +15,7 @@ from viking_rpc.pb.v1 import retrieval_service_pb2_grpc
 from viking_rpc.retrieve.reranked import RerankedRetrieval
 from viking_rpc.retrieve.retriever import Retrieval
 from viking_rpc.server.assembling import assemble_response, read_assemble, run_assemble
-from viking_rpc.server.convert_answer import response_message, step_message
+from viking_rpc.server.convert_answer import step_message, write_answer
 from viking_rpc.server.convert_request import read_request
 from viking_rpc.server.convert_search import read_search, search_response
 from viking_rpc.server.explaining import explain_response, read_explain, run_explain
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from viking_rpc.domain.trace import RetrieveResult
     from viking_rpc.index.snapshot import Snapshot
     from viking_rpc.server.call import Call
+    from viking_rpc.server.convert_answer import WrittenAnswer
     from viking_rpc.server.runner import Runner
 
 #: Rounds per slice: between slices a call looks at the clock, at cancellation, and lets others run.
@@ -63,7 +64,8 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         wanted = self._read(request, context)
         retrieval = await self._start(wanted, context)
         await self._finish(retrieval, wanted, context)
-        return await self._answer(retrieval, wanted, context, request)
+        answer = await self._answer(retrieval, wanted, context, request)
+        return cast("pb.RetrieveResponse", answer.encode())  # bytes go through as they are, see Edge
 
     async def WatchRetrieve(  # noqa: N802
         self, request: pb.WatchRetrieveRequest, context: Call
@@ -87,7 +89,7 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
             await asyncio.sleep(0)
         settle(self._runner, retrieval, context)
         answer = await self._answer(retrieval, wanted, context, request.request, n_steps_sent=n_sent)
-        yield pb.WatchRetrieveResponse(result=answer)
+        yield pb.WatchRetrieveResponse(result=answer.message())
 
     async def Plan(self, request: pb.PlanRequest, context: Call) -> pb.PlanResponse:  # noqa: N802
         """A task and its conversation to typed queries, without running them."""
@@ -248,7 +250,7 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
         message: pb.RetrieveRequest,
         *,
         n_steps_sent: int = 0,
-    ) -> pb.RetrieveResponse:
+    ) -> WrittenAnswer:
         started_s = time.perf_counter()
         result = retrieval.result()
         if request.view > View.ABSTRACT:
@@ -265,14 +267,14 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
             snapshot=result.revision,
         )
         encoded = self._runner.encoded.of(call.identity)
-        response = response_message(result, request.view, request.trace_level, encoded, n_steps_sent=n_steps_sent)
-        n_told = len(response.matches)  # a large answer was cut
+        answer = write_answer(result, request.view, request.trace_level, encoded, n_steps_sent=n_steps_sent)
+        n_told = len(answer.matches)  # a large answer was cut
         is_more = result.has_more or n_told < len(result.matches)
         if n_told and is_more and request.options.profile is not Profile.CLASSIC:
-            page = Page(response.matches[-1].context.uri, result.n_before + n_told, result.revision)
-            response.next_page_token = make_page_token(message, call.identity, page)
-        self._touch(call, (match.context.uri for match in response.matches))
-        return response
+            page = Page(result.matches[n_told - 1].context.uri, result.n_before + n_told, result.revision)
+            answer.rest.next_page_token = make_page_token(message, call.identity, page)
+        self._touch(call, (match.context.uri for match in result.matches[:n_told]))
+        return answer
 
     def _count(self, request: RetrieveRequest, result: RetrieveResult, call: Call, started_s: float) -> None:
         """Count an answered query, the answer of which is made since a time on the performance counter."""
