@@ -81,8 +81,8 @@ def print_error(error: VikingError) -> int:
 
 
 def show_problem(lines: list[str], title: str) -> None:
-    """Show lines of markup as a problem: one line where one is enough, else a panel."""
-    if len(lines) == 1 and len(lines[0]) + len(title) < err.width - len("error: "):
+    """Show lines of markup as a problem: a single one as it is, so that a path in it stays whole, else a panel."""
+    if len(lines) == 1:
         err.print(f"[bold red]error:[/] {lines[0]} [dim]({escape(title)})[/]", soft_wrap=True)
     else:
         err.print(Panel("\n".join(lines), title=f"[bold]{escape(title)}[/]", border_style="red", title_align="left"))
