@@ -127,7 +127,7 @@ def test_with_a_peer_only_that_peer_is_visible() -> None:
 
 def _with_own_etags(matches: list[Match]) -> tuple[Match, ...]:
     """Give every context an etag of its own, as a store does: two that differ never share one."""
-    return tuple(replace(m, context=replace(m.context, etag=f"{i}-{m.context.etag}")) for i, m in enumerate(matches))
+    return tuple(m._replace(context=replace(m.context, etag=f"{i}-{m.context.etag}")) for i, m in enumerate(matches))
 
 
 def results() -> st.SearchStrategy[RetrieveResult]:
@@ -207,7 +207,7 @@ def test_the_bytes_of_a_match_are_those_of_its_message(
     result: RetrieveResult, view: View, has_steps: bool, step_index: int
 ) -> None:
     encoded = EncodedContexts().of(LOCAL)
-    told = [replace(match, step_index=step_index) if match.step_index == 0 else match for match in result.matches]
+    told = [match._replace(step_index=step_index) if match.step_index == 0 else match for match in result.matches]
     for match in told + told:  # the second time from what was remembered
         read = pb.RetrieveResponse.FromString(encode_match(match, view, encoded, has_steps=has_steps))
         assert read == pb.RetrieveResponse(matches=[match_message(match, view, LOCAL, has_steps=has_steps)])
@@ -326,7 +326,7 @@ def test_a_context_that_changed_is_written_anew() -> None:
     encoded = EncodedContexts()
     for etag, abstract in (("1-1", "old"), ("1-2", "new")):
         result = make_result(1, abstract)
-        match = replace(result.matches[0], context=replace(result.matches[0].context, etag=etag))
+        match = result.matches[0]._replace(context=replace(result.matches[0].context, etag=etag))
         result = replace(result, matches=(match,))
         message = response_message(result, View.ABSTRACT, TraceLevel.NONE, encoded.of(LOCAL))
         assert message.matches[0].context.abstract == abstract

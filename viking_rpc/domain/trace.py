@@ -61,11 +61,11 @@ class ScoreParts(NamedTuple):
     hotness: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """One result: a context at the level that scored best, with its ancestors, root first.
 
-    `step_index` is the step that found it, None when the global search did or when steps are not recorded.
+    `step_index` is the step that found it, None when the global search did or when steps are not recorded. A tuple as
+    its parts are.
     """
 
     context: Context
@@ -104,9 +104,8 @@ class TraceStep:
     child_scores: tuple[ChildScore, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LevelStats:
-    """The work done at one depth below the searched roots."""
+class LevelStats(NamedTuple):
+    """The work done at one depth below the searched roots; a tuple, as every query has several."""
 
     depth: int
     n_expanded: int

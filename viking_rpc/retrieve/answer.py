@@ -70,6 +70,8 @@ class Hydrator:
         self._has_words = has_words
         self._has_abstract = view >= View.ABSTRACT
         self._readable = readable_roots(identity)
+        self._level = memoryview(snapshot.rows.level)  # type: ignore[arg-type]
+        self._parent = snapshot.columns.parent
         memo = snapshot.memo
         self._uris: dict[int, str] = memo.setdefault("uris", {})  # type: ignore[assignment]
         self._contexts: dict[int, Context] = memo.setdefault(("contexts", self._has_abstract), {})  # type: ignore[assignment]
@@ -123,17 +125,13 @@ class Hydrator:
             found = self._uris[node] = self.uri(node)
         return found
 
-    def ancestors(self, node: int) -> tuple[Context, ...]:
-        """Return the directories above a node that the caller may read, from the top down."""
-        return self._chain(self._snapshot.columns.parent[node])
-
     def _chain(self, node: int) -> tuple[Context, ...]:
-        """Return the readable directories down to and including a directory."""
+        """Return the directories that the caller may read, from the top down to and including a directory."""
         if node <= ROOT:
             return ()
         found = self._chains.get(node)
         if found is None:
-            found = self._chain(self._snapshot.columns.parent[node])
+            found = self._chain(self._parent[node])
             # a container of other users' data may not be read, though what is below it may
             if self._readable.contains(Uri.from_canonical(self._directory_uri(node))):
                 found = (*found, self.context(node))
@@ -145,21 +143,29 @@ class Hydrator:
 
     def match(self, found: Found, *, has_steps: bool) -> Match:
         """Return a match with its ancestors."""
-        level = _LEVELS[int(self._snapshot.rows.level[found.row])]
-        context = self.context(found.node)
-        # by position, which is faster than by name: this runs for every match of every query
+        # this runs for every match of every query: no numpy scalars, no names of fields
+        node, row, step, score, dense, lexical, own, parent, relevance, hotness, rerank = found
+        level = _LEVELS[self._level[row]]
+        context = self._contexts.get(node) or self.context(node)
+        above = self._parent[node]
         parts = ScoreParts(
-            found.own,
-            found.relevance,
-            _or_none(found.dense),
-            _or_none(found.lexical) if self._has_words else None,
-            _or_none(found.parent),
-            _or_none(found.rerank),
-            _or_none(found.hotness),
+            own,
+            relevance,
+            _or_none(dense),
+            _or_none(lexical) if self._has_words else None,
+            _or_none(parent),
+            _or_none(rerank),
+            _or_none(hotness),
         )
-        step = found.step if has_steps and found.step >= 0 else None
-        ancestors = self.ancestors(found.node)
-        return Match(context, display_uri(context.uri, level), level, found.score, parts, ancestors, step)
+        return Match(
+            context,
+            display_uri(context.uri, level),
+            level,
+            score,
+            parts,
+            self._chains.get(above) or self._chain(above),
+            step if has_steps and step >= 0 else None,
+        )
 
     def step(self, frontier: Frontier, i: int, depth_of_roots: dict[int, int], us_per_cycle: float) -> TraceStep:
         """Return the i-th recorded step, without the scores of its children."""
@@ -209,16 +215,11 @@ def depth_below_root(snapshot: Snapshot, node: int, depth_of_roots: dict[int, in
 
 def level_stats(frontier: Frontier, descent_us: float) -> tuple[LevelStats, ...]:
     """Return the work by depth; the descent's wall time is divided by the cycles that each depth took."""
-    levels = frontier.level_int.tolist()
-    n_cycles = sum(values[LEVEL_CYCLES] for values in levels) or 1
+    opened = [(depth, values) for depth, values in enumerate(frontier.level_int.tolist()) if values[LEVEL_EXPANDED]]
+    us_per_cycle = descent_us / (sum(values[LEVEL_CYCLES] for _, values in opened) or 1)
     return tuple(
         LevelStats(
-            depth=depth,
-            n_expanded=values[LEVEL_EXPANDED],
-            n_rows=values[LEVEL_ROWS],
-            n_kept=values[LEVEL_KEPT],
-            duration_us=descent_us * values[LEVEL_CYCLES] / n_cycles,
+            depth, values[LEVEL_EXPANDED], values[LEVEL_ROWS], values[LEVEL_KEPT], values[LEVEL_CYCLES] * us_per_cycle
         )
-        for depth, values in enumerate(levels)
-        if values[LEVEL_EXPANDED]
+        for depth, values in opened
     )

@@ -157,7 +157,7 @@ def merge_results(
 def _merge(ranked: Sequence[_Ranked], how: MergeOptions) -> SearchMatch:
     score = sum(one.weight / (how.rrf_k + one.rank) for one in ranked)
     best = min(ranked, key=lambda one: (one.rank, -one.weight, one.query_index))
-    return SearchMatch(replace(best.match, score=score, step_index=None), tuple(one.query_index for one in ranked))
+    return SearchMatch(best.match._replace(score=score, step_index=None), tuple(one.query_index for one in ranked))
 
 
 def _query_result(result: RetrieveResult) -> QueryResult:

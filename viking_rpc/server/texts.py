@@ -53,7 +53,7 @@ async def with_texts(
                 read_matches.append(match)
                 continue
             context = replace(match.context, overview=read.overview, content=read.content, relations=read.relations)
-            read_matches.append(replace(match, context=context))
+            read_matches.append(match._replace(context=context))
             n_chars += len(read.overview) + len(read.content)
     if n_missing:
         text = f"{n_missing} matches were removed while their texts were read, and come without"
