@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -24,6 +25,7 @@ from viking_rpc.domain.query import (
     View,
 )
 from viking_rpc.errors import Violation
+from viking_rpc.pb.v1 import retrieval_service_pb2 as pb
 from viking_rpc.server.validate import (
     DEFAULT_FILTER,
     DEFAULT_OPTIONS,
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from google.protobuf.timestamp_pb2 import Timestamp
     from numpy.typing import NDArray
 
-    from viking_rpc.pb.v1 import context_pb2, retrieval_service_pb2
+    from viking_rpc.pb.v1 import context_pb2
 
 E = TypeVar("E", bound=IntEnum)
 
@@ -65,10 +67,12 @@ _MIN_SECONDS: Final = -62_135_596_800
 _MAX_SECONDS: Final = 253_402_300_799
 _MAX_DURATION_S: Final = 315_576_000_000
 _NANOS: Final = 1_000_000_000
+#: Options in more bytes have fields that this server does not know.
+_MAX_REMEMBERED_BYTES: Final = 256
 _LENGTH_DELIMITED_FIELD_1: Final = 0x0A
 
 
-def read_request(message: retrieval_service_pb2.RetrieveRequest, found: list[Violation]) -> RetrieveRequest:
+def read_request(message: pb.RetrieveRequest, found: list[Violation]) -> RetrieveRequest:
     """Read a request; its defaults are filled in and its limit is lowered to the greatest one.
 
     Args:
@@ -90,12 +94,12 @@ def read_request(message: retrieval_service_pb2.RetrieveRequest, found: list[Vio
     )
 
 
-def read_grouping(message: retrieval_service_pb2.Grouping) -> Grouping:
+def read_grouping(message: pb.Grouping) -> Grouping:
     """Read how matches belong together."""
     return Grouping(message.max_per_group, message.depth)
 
 
-def read_query(message: retrieval_service_pb2.Query, found: list[Violation]) -> Query:
+def read_query(message: pb.Query, found: list[Violation]) -> Query:
     """Read a query."""
     form = message.WhichOneof("input")
     if form == "vector":
@@ -182,19 +186,33 @@ def read_filter(message: context_pb2.Filter, found: list[Violation], field: str 
     )
 
 
-def _read_options(message: retrieval_service_pb2.RetrieveOptions, found: list[Violation]) -> RetrieveOptions:
+def _read_options(message: pb.RetrieveOptions, found: list[Violation]) -> RetrieveOptions:
+    """Read options; callers send the same few again and again, so that their bytes are remembered."""
+    encoded = message.SerializeToString()
+    read = _options_of if len(encoded) <= _MAX_REMEMBERED_BYTES else _options_of.__wrapped__
+    options, violations = read(encoded)
+    found += violations
+    return options
+
+
+@lru_cache(maxsize=1024)
+def _options_of(encoded: bytes) -> tuple[RetrieveOptions, tuple[Violation, ...]]:
+    """Return options that came as bytes, and what is wrong; DEFAULT_OPTIONS itself where they say no more."""
+    message = pb.RetrieveOptions.FromString(encoded)
+    found: list[Violation] = []
     values: dict[str, Any] = {name: getattr(message, name) for name in _NUMBERS if message.HasField(name)}
     if message.HasField("time_budget"):
         values["time_budget_s"] = _read_duration(message.time_budget, "options.time_budget", found)
     mode = message.rerank_mode
     if mode:
         values["rerank_mode"] = read_enum(RerankMode, mode, RerankMode.PREFER, "options.rerank_mode", found)
-    return RetrieveOptions(
+    options = RetrieveOptions(
         profile=read_enum(Profile, message.profile, Profile.BALANCED, "options.profile", found),
         score_gte=message.score_gte,
         rerank_scope=read_enum(RerankScope, message.rerank_scope, RerankScope.FINAL, "options.rerank_scope", found),
         **values,
     )
+    return DEFAULT_OPTIONS if options == DEFAULT_OPTIONS else options, tuple(found)
 
 
 def read_limit(number: int, default: int, field: str, found: list[Violation]) -> int:

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Final, Literal
 from viking_rpc.domain.query import Page
 from viking_rpc.domain.uri import SCHEME
 from viking_rpc.errors import Violation
+from viking_rpc.pb.v1 import retrieval_service_pb2 as pb
 from viking_rpc.retrieve.paging import MAX_TOLD
 
 if TYPE_CHECKING:
     from viking_rpc.domain.identity import Identity
-    from viking_rpc.pb.v1 import retrieval_service_pb2 as pb
 
 _DIGEST_BYTES: Final = 8
 _HEAD: Final = struct.Struct(f"<{_DIGEST_BYTES}sqI")
-_Field = Literal["query", "scope", "filter", "options", "grouping"]
-#: What must be the same on every page, by the names of the request's fields.
-_BOUND: Final[tuple[_Field, ...]] = ("query", "scope", "filter", "options", "grouping")
+_Field = Literal["limit", "view", "trace_level", "min_revision", "page_token"]
+#: What may differ between pages, by the names of the request's fields.
+_FREE: Final[tuple[_Field, ...]] = ("limit", "view", "trace_level", "min_revision", "page_token")
 
 
 def make_page_token(request: pb.RetrieveRequest, identity: Identity, page: Page) -> str:
@@ -66,9 +66,10 @@ def read_page_token(request: pb.RetrieveRequest, identity: Identity, found: list
 
 def _digest(request: pb.RetrieveRequest, identity: Identity) -> bytes:
     """Return what a token is bound to: the caller, and what decides which contexts match, and how well."""
-    who = "\0".join((identity.account, identity.user, identity.peer, identity.role.value, str(request.mode)))
-    parts = [who.encode()]
-    for name in _BOUND:
-        part = getattr(request, name).SerializeToString(deterministic=True) if request.HasField(name) else b""
-        parts += (b"\0%d\0" % len(part), part)
-    return hashlib.blake2b(b"".join(parts), digest_size=_DIGEST_BYTES).digest()
+    bound = pb.RetrieveRequest()
+    bound.CopyFrom(request)
+    for name in _FREE:
+        bound.ClearField(name)
+    who = f"{identity.account}\0{identity.user}\0{identity.peer}\0{identity.role.value}\0"
+    told = who.encode() + bound.SerializeToString(deterministic=True)
+    return hashlib.blake2b(told, digest_size=_DIGEST_BYTES).digest()

@@ -71,9 +71,11 @@ def check_request(
         PermissionDeniedError: all URIs that the caller may not read.
         FailedPreconditionError: DIMENSION_MISMATCH, a ready vector is of another model.
     """
+    # what a request leaves out is not looked at: this runs for every one of them
+    query = request.query
     violations = list(found)
-    is_query_read = not any(violation.field.startswith("query") for violation in violations)
-    violations += check_query(request.query) if is_query_read else _check_lexical_text(request.query)
+    is_query_read = not violations or not any(violation.field.startswith("query") for violation in violations)
+    violations += check_query(query) if is_query_read else _check_lexical_text(query)
     if not 1 <= request.limit <= MAX_LIMIT:
         violations.append(Violation("limit", f"{request.limit} is not in [1, {MAX_LIMIT}]", "OUT_OF_RANGE"))
     if request.min_revision < 0:
@@ -81,7 +83,8 @@ def check_request(
     if request.options is not DEFAULT_OPTIONS:
         violations += check_options(request.options, timeout_s)
         violations += _check_required_rerank(request)
-    violations += _check_parts(request)
+    if request.grouping is not None or request.page_token:
+        violations += _check_parts(request)
     if request.filter is not DEFAULT_FILTER:
         violations += check_filter(request.filter, identity, now_us)
     targets = request.scope.target_uris
@@ -90,7 +93,7 @@ def check_request(
         violations += check_count("scope.target_uris", targets, MAX_TARGETS)
         uris, invalid = check_targets(targets[:MAX_TARGETS], identity, now_us)
         violations += invalid
-    like = _read_like(request.query, identity, now_us)
+    like = _read_like(query, identity, now_us) if query.like_uri else None
     if isinstance(like, Violation):
         violations.append(like)
     if violations:
@@ -105,8 +108,8 @@ def check_request(
             denials += error.violations
     if denials:
         raise denied(identity, denials)
-    if request.query.vector is not None:
-        require_dimensions(request.query.vector, dimensions, "query.vector")
+    if query.vector is not None:
+        require_dimensions(query.vector, dimensions, "query.vector")
 
 
 def _check_parts(request: RetrieveRequest) -> Iterator[Violation]:
@@ -126,10 +129,8 @@ def _check_parts(request: RetrieveRequest) -> Iterator[Violation]:
         )
 
 
-def _read_like(query: Query, identity: Identity, now_us: int) -> Uri | Violation | None:
-    """Return the URI that a query names, what is wrong with it, or None for a query of another form."""
-    if not query.like_uri:
-        return None
+def _read_like(query: Query, identity: Identity, now_us: int) -> Uri | Violation:
+    """Return the URI that a query names, or what is wrong with it."""
     parsed = check_uri(query.like_uri, identity, now_us, "query.like_uri")
     if isinstance(parsed, Violation):
         return parsed
@@ -149,7 +150,8 @@ def check_query(query: Query) -> Iterator[Violation]:
             yield Violation("query.text", "holds nothing but white space", "EMPTY_QUERY")
         if query.lexical_text:
             yield Violation("query.lexical_text", "must be empty beside text, which serves both", "AMBIGUOUS_QUERY")
-    yield from _check_lexical_text(query)
+    if query.lexical_text:
+        yield from _check_lexical_text(query)
     if query.vector is not None:
         yield from check_vector("query.vector", query.vector, allow_zero=False)
 
