@@ -17,6 +17,7 @@ from viking_kernels._jit import (
     I64_2D,
     RO_F32_1D,
     RO_F32_2D,
+    RO_I8_2D,
     RO_I32_1D,
     RO_I64_1D,
     RO_U8_1D,
@@ -27,6 +28,7 @@ from viking_kernels._jit import (
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
+Int8 = NDArray[np.int8]
 UInt8 = NDArray[np.uint8]
 Float32 = NDArray[np.float32]
 
@@ -69,6 +71,15 @@ class Rows(NamedTuple):
     term_hi: Int64  # [n_rows]
     term_id: Int32  # [n_terms_of_all_rows]
     term_weight: Float32  # [n_terms_of_all_rows], in [0, 1): BM25's saturated frequency
+
+
+class Sketches(NamedTuple):
+    """The fresh rows again, each in a byte per value; row r is entry `r - first`, base rows have none."""
+
+    code: Int8  # [n, dim]; a row is nearly scale * code
+    scale: Float32  # [n]
+    error: Float32  # [n], at most how far the row is from that
+    first: int
 
 
 class Postings(NamedTuple):
@@ -248,6 +259,7 @@ _ROW_COLUMNS = {
 }
 ROWS = tuple_type(Rows, vectors=RO_F32_2D, **_ROW_COLUMNS)
 offer_instead(ROWS, tuple_type(Rows, vectors=RO_U16_2D, **_ROW_COLUMNS))
+SKETCHES = tuple_type(Sketches, code=RO_I8_2D, scale=RO_F32_1D, error=RO_F32_1D, first=I64)
 POSTINGS = tuple_type(Postings, lo=RO_I64_1D, row=RO_I32_1D, weight=RO_F32_1D)
 CONDITIONS = tuple_type(
     Conditions,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from viking_kernels._jit import F32_1D, I32_1D, I64, I64_1D, RO_I32_1D, RO_I64_1D, device, kernel
-from viking_kernels.arrays import CONDITIONS, POOL, POSTINGS, QUESTION, ROWS, TREE
+from viking_kernels._jit import F32_1D, I32_1D, I64, I64_1D, RO_I32_1D, RO_I64_1D, device, inlined, kernel
+from viking_kernels.arrays import CONDITIONS, POOL, POSTINGS, QUESTION, ROWS, SKETCHES, TREE
 from viking_kernels.heap import pool_add, pool_admits, pool_find, pool_raise
 from viking_kernels.mask import is_expired_above, is_in_scope, is_visible, is_wanted
-from viking_kernels.score import score_node, score_row
+from viking_kernels.score import lexical_score, score_node, score_row
+from viking_kernels.sketch import dense_bound, lexical_ceiling, norm_of, own_bound
 
 #: Indexes into the counts that a scan returns.
 SCAN_ROWS, SCAN_MATCHED, SCAN_FILTERED = range(3)
@@ -23,44 +24,88 @@ def _offer(pool, tree, node, row, own, dense, lexical, may_repeat):
         pool_add(pool, own, order, node, row, -1, dense, lexical, own, np.float32(np.nan), own, np.float32(np.nan))
 
 
-@device
-def _consider(tree, rows, node, question, conditions, matches, directories, counts, may_repeat):
+@inlined
+def _admits_row(pool, rows, row, question, limits, dense, order):
+    """Return whether a pool could take a row, given a bound of its dense part: first by any lexical part, then by its.
+
+    Args:
+        limits: the norm of the question's vector and the greatest lexical score that any row may have.
+    """
+    _, ceiling = limits
+    if not pool_admits(pool, own_bound(rows, row, question, dense, ceiling), order):
+        return False
+    if ceiling == 0.0:
+        return True
+    return pool_admits(pool, own_bound(rows, row, question, dense, lexical_score(rows, row, question)), order)
+
+
+@inlined
+def _admits_node(tree, rows, sketches, node, question, limits, conditions, is_match, matches, directories):
+    """Return whether a node could get a place in a pool; False only when the bounds of all its rows say so."""
+    lo = tree.row_lo[node]
+    if lo < sketches.first:
+        return True
+    order = tree.tie[node]
+    for row in range(lo, tree.row_hi[node]):
+        dense = dense_bound(sketches, row, question.vector, limits[0])
+        if tree.is_directory[node] and _admits_row(directories, rows, row, question, limits, dense, order):
+            return True
+        is_seen = is_match and (conditions.level_mask >> rows.level[row]) & 1
+        if is_seen and _admits_row(matches, rows, row, question, limits, dense, order):
+            return True
+    return False
+
+
+@inlined
+def _consider(tree, rows, sketches, node, question, limits, conditions, matches, directories, counts, may_repeat):
     """Score a node that is in scope; offer it as a match if it is wanted, and as a starting point if a directory."""
     n_rows = tree.row_hi[node] - tree.row_lo[node]
     if n_rows == 0 or not is_visible(tree, node, conditions.now_us):
         return
-    best, row, own, dense, lexical = score_node(tree, rows, node, question, conditions.level_mask)
     counts[SCAN_ROWS] += n_rows
+    levels = 0
+    for row in range(tree.row_lo[node], tree.row_hi[node]):
+        levels |= 1 << rows.level[row]
+    is_match = (levels & conditions.level_mask) != 0 and is_wanted(tree, node, conditions)
+    if is_match:
+        counts[SCAN_MATCHED] += 1
+    else:
+        counts[SCAN_FILTERED] += 1
+    if not _admits_node(tree, rows, sketches, node, question, limits, conditions, is_match, matches, directories):
+        return
+    best, row, own, dense, lexical = score_node(tree, rows, node, question, conditions.level_mask)
     if tree.is_directory[node]:
         _offer(directories, tree, node, tree.row_lo[node], best, dense, lexical, may_repeat)
-    if row < 0 or not is_wanted(tree, node, conditions):
-        counts[SCAN_FILTERED] += 1
-        return
-    counts[SCAN_MATCHED] += 1
-    _offer(matches, tree, node, row, own, dense, lexical, may_repeat)
+    if is_match:
+        _offer(matches, tree, node, row, own, dense, lexical, may_repeat)
 
 
 @device
-def _consider_rows(tree, rows, node, question, conditions, best, counts):
+def _consider_rows(tree, rows, sketches, node, question, limits, conditions, best, counts):
     """Score the rows of a node that is in scope, those of the wanted levels; offer each by itself."""
     if not is_visible(tree, node, conditions.now_us) or not is_wanted(tree, node, conditions):
         return
     for row in range(tree.row_lo[node], tree.row_hi[node]):
         if not (conditions.level_mask >> rows.level[row]) & 1:
             continue
-        own, dense, lexical = score_row(rows, row, question)
         counts[SCAN_ROWS] += 1
         counts[SCAN_MATCHED] += 1
         order = tree.tie[node] * 4 + rows.level[row]
+        if row >= sketches.first:
+            dense = dense_bound(sketches, row, question.vector, limits[0])
+            if not _admits_row(best, rows, row, question, limits, dense, order):
+                continue
+        own, dense, lexical = score_row(rows, row, question)
         if pool_admits(best, own, order):
             nan = np.float32(np.nan)
             pool_add(best, own, order, node, row, -1, dense, lexical, own, nan, own, nan)
 
 
-@kernel(I64(TREE, ROWS, QUESTION, CONDITIONS, I64, I64, RO_I32_1D, I64, I64, POOL, POOL, I64_1D))
+@kernel(I64(TREE, ROWS, SKETCHES, QUESTION, CONDITIONS, I64, I64, RO_I32_1D, I64, I64, POOL, POOL, I64_1D))
 def scan_nodes(
     tree,
     rows,
+    sketches,
     question,
     conditions,
     is_by_row,
@@ -74,9 +119,12 @@ def scan_nodes(
 ):
     """Score nodes in scope exactly: all of them, or the candidates that an approximate search proposed.
 
-    Breadth-first numbering makes the base nodes of a subtree one range at each depth.
+    Breadth-first numbering makes the base nodes of a subtree one range at each depth. Rows that have a sketch are
+    bounded by it first; where a bound cannot enter a pool the row is not read. The pools are the same as without
+    sketches, and so are the counts: a row counts as scored when its bound has decided.
 
     Args:
+        sketches: of the rows from `sketches.first` on; without any, `first` is the number of rows.
         is_by_row: 1: every row is a match of its own, as CLASSIC cuts rows before it joins them; no directories then.
         is_whole: 1: every node in scope, `candidates` is not read.
         candidates: int32[n], node ids; those out of scope and the fresh ones are passed over, repeats keep one place
@@ -91,6 +139,7 @@ def scan_nodes(
         The number of rows scored.
     """
     n_base = tree.child_lo.shape[0] - 1
+    limits = norm_of(question.vector), lexical_ceiling(question)
     n_ranges = conditions.scope_lo.shape[0] if is_whole else 1
     for i in range(n_ranges + 1):
         # the ranges of the scope, or the candidates as one range; then the fresh nodes
@@ -114,9 +163,11 @@ def scan_nodes(
             if has_expiry and is_expired_above(tree, node, conditions.now_us):
                 continue
             if is_by_row:
-                _consider_rows(tree, rows, node, question, conditions, matches, counts)
+                _consider_rows(tree, rows, sketches, node, question, limits, conditions, matches, counts)
             else:
-                _consider(tree, rows, node, question, conditions, matches, directories, counts, may_repeat)
+                _consider(
+                    tree, rows, sketches, node, question, limits, conditions, matches, directories, counts, may_repeat
+                )
     return counts[SCAN_ROWS]
 
 

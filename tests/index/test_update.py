@@ -21,6 +21,7 @@ from viking_rpc.domain.uri import Uri
 from viking_rpc.errors import VikingError
 from viking_rpc.index.layout import build_snapshot
 from viking_rpc.index.records import decode_relations
+from viking_rpc.index.sketches import make_sketches
 from viking_rpc.index.text import hash_terms
 from viking_rpc.retrieve.retriever import Retrieval, SearchSettings
 from viking_rpc.store.codec import etag_of
@@ -135,6 +136,10 @@ def check(snapshot: Snapshot, stored: Mapping[str, NodeRecord], now_us: int) -> 
         visible = [child for child in below if not 0 < stored[child].expire_us <= now_us]
         assert snapshot.child_count(node, now_us) == len(visible)
         assert snapshot.find(Uri.from_canonical(f"{uri.rstrip('/')}/nothing")) == -1
+    sketches = snapshot.sketches
+    assert len(sketches.scale) == snapshot.n_rows - sketches.first
+    made = make_sketches(snapshot.rows.vectors[sketches.first :])
+    assert all(np.array_equal(one, other) for one, other in zip(sketches[:-1], made, strict=True))
     by_tie = sorted(stored, key=lambda uri: snapshot.tree.tie[snapshot.find(Uri.from_canonical(uri))])
     assert by_tie == sorted(stored)
 
@@ -205,6 +210,7 @@ def test_histories(history: list[list[Operation]]) -> None:
                 assert etag_of(int(snapshot.key[node]), int(snapshot.version[node])) == context.etag
         store.lay_out(ACCOUNT)
         snapshot, stored = store.snapshot(ACCOUNT), scanned(store.database)
+        assert snapshot.sketches.first == snapshot.n_rows
         check(snapshot, stored, clock.time_us)
         laid_out = build_snapshot(stored.values(), revision=snapshot.revision, dimensions=DIM)
         assert answers(snapshot, clock.time_us, 0.7) == answers(laid_out, clock.time_us, 0.7)

@@ -88,7 +88,8 @@ class Run:
         """Find the best rows of some levels below the target."""
         best = make_pool(max(self.limit, classic.GLOBAL_TOP_K))
         counts = np.zeros(N_SCAN_COUNTS, np.int64)
-        here = self.snapshot.tree, self.snapshot.rows, self.question, self.conditions(levels)
+        tree, rows, sketches = self.snapshot.tree, self.snapshot.rows, self.snapshot.sketches
+        here = tree, rows, sketches, self.question, self.conditions(levels)
         scan_nodes(*here, 1, 1, np.empty(0, np.int32), 0, 1, best, make_pool(0), counts)
         return best
 

@@ -125,6 +125,7 @@ def test_whole_scope_is_scanned(seed: int, n: int, k: int, k_directories: int) -
     n_rows = scan.scan_nodes(
         snapshot.tree,
         snapshot.rows,
+        snapshot.sketches,
         trees.question_arrays(question),
         condition_arrays(snapshot, conditions),
         0,
@@ -149,7 +150,8 @@ def test_match_carries_its_best_row_and_its_parts(seed: int, n: int) -> None:
     matches = make_pool(1000)
     arguments = trees.question_arrays(question), condition_arrays(snapshot, conditions)
     counts = np.zeros(scan.N_SCAN_COUNTS, np.int64)
-    scan.scan_nodes(snapshot.tree, snapshot.rows, *arguments, 0, 1, NOTHING, 0, 1, matches, make_pool(0), counts)
+    here = snapshot.tree, snapshot.rows, snapshot.sketches, *arguments
+    scan.scan_nodes(*here, 0, 1, NOTHING, 0, 1, matches, make_pool(0), counts)
     for slot in slots_of(matches):
         context = world[snapshot.paths[matches.node[slot]]]
         first = int(snapshot.tree.row_lo[matches.node[slot]])
@@ -184,6 +186,7 @@ def test_candidates_are_rescored_and_fresh_nodes_join_them(seed: int, n: int, k:
     scan.scan_nodes(
         snapshot.tree,
         snapshot.rows,
+        snapshot.sketches,
         trees.question_arrays(question),
         condition_arrays(snapshot, conditions),
         0,
@@ -207,6 +210,7 @@ def test_rows_are_ranked_before_they_are_collapsed(seed: int, n: int, k: int) ->
     scan.scan_nodes(
         snapshot.tree,
         snapshot.rows,
+        snapshot.sketches,
         trees.question_arrays(question),
         condition_arrays(snapshot, conditions),
         1,

@@ -36,7 +36,8 @@ HERE = Conditions(now_us=NOW_US)
 def answer(seed: int) -> tuple[Ranking, Ranking, Ranking, list[int]]:
     """Ask three kernels one question."""
     question = make_question(seed)
-    arguments = SNAPSHOT.tree, SNAPSHOT.rows, question_arrays(question), condition_arrays(SNAPSHOT, HERE)
+    conditions = condition_arrays(SNAPSHOT, HERE)
+    arguments = SNAPSHOT.tree, SNAPSHOT.rows, SNAPSHOT.sketches, question_arrays(question), conditions
     counts = np.zeros(N_SCAN_COUNTS, np.int64)
     nodes, directories, rows = make_pool(7), make_pool(3), make_pool(7)
     whole = 1, np.empty(0, np.int32), 0, 1

@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from tests.oracle.model import Conditions, Context, Path, Question, Row, Rules, World, uri_of
 from tests.oracle.scores import WEEK_US
 from viking_kernels import arrays
+from viking_kernels.sketch import sketch_rows
+from viking_rpc.index.bfloat16 import decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -50,6 +52,7 @@ class Snapshot:
 
     tree: arrays.Tree
     rows: arrays.Rows
+    sketches: arrays.Sketches  # of the rows that are not laid out
     postings: arrays.Postings
     paths: list[Path]  # by node
 
@@ -194,7 +197,9 @@ def build(world: World, layout: Layout = Layout(), dim: int = DIM) -> Snapshot:
         tag_id=int32(tag for context in contexts for tag in sorted(context.tags)),
         tie=int64(3 * tie[path] for path in paths),
     )
-    return Snapshot(frozen(tree), frozen(row_arrays(rows, dim)), frozen(posting_arrays(rows[:n_base_rows])), paths)
+    laid_out = frozen(row_arrays(rows, dim))
+    sketches = sketches_of(laid_out, n_base_rows)
+    return Snapshot(frozen(tree), laid_out, sketches, frozen(posting_arrays(rows[:n_base_rows])), paths)
 
 
 def row_arrays(rows: Sequence[tuple[int, Row]], dim: int) -> arrays.Rows:
@@ -209,6 +214,14 @@ def row_arrays(rows: Sequence[tuple[int, Row]], dim: int) -> arrays.Rows:
         term_id=int32(term for _, row in rows for term in sorted(row.terms)),
         term_weight=float32(row.terms[term] for _, row in rows for term in sorted(row.terms)),
     )
+
+
+def sketches_of(rows: arrays.Rows, first: int) -> arrays.Sketches:
+    """Make the sketches of the rows from one on."""
+    vectors = rows.vectors[first:]
+    code, scale, error = np.empty(vectors.shape, np.int8), *np.empty((2, len(vectors)), np.float32)
+    sketch_rows(arrays.frozen(decode(vectors)), code, scale, error)
+    return frozen(arrays.Sketches(code, scale, error, first))
 
 
 def posting_arrays(rows: Sequence[tuple[int, Row]]) -> arrays.Postings:

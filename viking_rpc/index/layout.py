@@ -16,6 +16,7 @@ from viking_rpc.index.gathering import Gathered, positions
 from viking_rpc.index.grouping import grouping_of
 from viking_rpc.index.growing import Growing, RowBuffers
 from viking_rpc.index.lexicon import TermRuns, build_postings, build_vocabulary, digest_terms, mean_lengths, weigh
+from viking_rpc.index.sketches import no_sketches
 from viking_rpc.index.snapshot import Snapshot
 from viking_rpc.index.subtree import add_subtrees
 
@@ -85,18 +86,20 @@ def build_snapshot(
         tag_id=frozen(tag_id),
         tie=frozen(tie),
     )
+    laid_out = Rows(
+        vectors=buffers.vectors.view(),
+        level=frozen(level),
+        node=frozen(np.repeat(np.arange(n, dtype=np.int32), np.diff(row_lo))),
+        term_lo=frozen(lists.offset[:-1]),
+        term_hi=frozen(lists.offset[1:]),
+        term_id=lists.term_id,
+        term_weight=lists.weight,
+    )
     return Snapshot(
         revision=revision,
         tree=tree,
-        rows=Rows(
-            vectors=buffers.vectors.view(),
-            level=frozen(level),
-            node=frozen(np.repeat(np.arange(n, dtype=np.int32), np.diff(row_lo))),
-            term_lo=frozen(lists.offset[:-1]),
-            term_hi=frozen(lists.offset[1:]),
-            term_id=lists.term_id,
-            term_weight=lists.weight,
-        ),
+        rows=laid_out,
+        sketches=no_sketches(laid_out),
         postings=build_postings(lists, len(vocabulary)),
         base_row=frozen(row_lo),
         digest=frozen(digest),

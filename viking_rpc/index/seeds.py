@@ -119,6 +119,7 @@ def find_seeds(
         scan_nodes(
             snapshot.tree,
             snapshot.rows,
+            snapshot.sketches,
             question,
             where,
             int(parameters.is_by_row),

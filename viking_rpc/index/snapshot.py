@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from viking_kernels.arrays import Postings, Rows, Tree
+from viking_kernels.arrays import Postings, Rows, Sketches, Tree
 from viking_rpc.domain.identity import Identity
 from viking_rpc.domain.uri import SCHEME, Uri
 from viking_rpc.index.grouping import USUAL_GROUPING, Grouping
@@ -42,6 +42,7 @@ class Snapshot:
     Args:
         revision: number of the last write that it contains.
         tree, rows, postings: what the kernels read, see `viking_kernels.arrays`.
+        sketches: of the rows that are not laid out, the same.
         base_row: int32[n_base + 1], first row of each base node as laid out.
         digest: uint64[n_rows], of the terms that each row was given; its term list may hold those of a subtree too.
         key: int64[n_nodes], the contexts' numbers in the store; 0 for the root.
@@ -68,6 +69,7 @@ class Snapshot:
     revision: int
     tree: Tree
     rows: Rows
+    sketches: Sketches
     postings: Postings
     base_row: NDArray[np.int32]
     digest: NDArray[np.uint64]
@@ -121,7 +123,16 @@ class Snapshot:
         texts = [getattr(self, name) for name in ("names", "titles", "abstracts", "relations")]
         vocabulary = self.vocabulary
         arrays = (
-            *(*self.tree, *self.rows, *self.postings, self.base_row, self.digest, self.key, self.version),
+            *(
+                *self.tree,
+                *self.rows,
+                *self.sketches[:-1],
+                *self.postings,
+                self.base_row,
+                self.digest,
+                self.key,
+                self.version,
+            ),
             *(self.key_order, self.sorted_key, self.tie_order, vocabulary.hashes, vocabulary.n_rows_of_term),
             *(part for text in texts for part in (text.data, text.offset)),
         )

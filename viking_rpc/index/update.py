@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from viking_kernels.arrays import Rows, frozen
+from viking_kernels.arrays import Rows, Sketches, frozen
 from viking_rpc.domain.context import Kind
 from viking_rpc.domain.uri import SCHEME
 from viking_rpc.index.bfloat16 import encode
@@ -25,6 +25,7 @@ from viking_rpc.index.growing import Column, Growing
 from viking_rpc.index.layout import TIE_STEP, tag_lists
 from viking_rpc.index.lexicon import RowCounts, digest_terms, join_terms, weigh
 from viking_rpc.index.records import encode_relations
+from viking_rpc.index.sketches import make_sketches
 from viking_rpc.index.snapshot import ROOT
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class _Update:
         tag_id = self._set_tags(changes, known)
         _set_counts(self.columns["active_count"], old, changes, known)
         tie_order = self._set_ties(added)
-        vocabulary, rows, digest = self._append_rows()
+        vocabulary, rows, sketches, digest = self._append_rows()
         columns = {}
         for name, column in self.columns.items():
             columns[name], self.buffers[name] = column.finish()
@@ -110,6 +111,7 @@ class _Update:
             revision=changes.revision,
             tree=old.tree._replace(tag_id=tag_id, **columns),
             rows=rows,
+            sketches=sketches,
             digest=digest,
             key=key,
             version=version,
@@ -320,11 +322,11 @@ class _Update:
         before, tie = self.old.tie_order, self.old.columns.tie
         return bisect_right(range(len(before)), tie[parent], key=lambda place: tie[before[place]])
 
-    def _append_rows(self) -> tuple[Vocabulary, Rows, np.ndarray]:
-        """Return vocabulary, rows and digests with what is copied, then what is new, at their end."""
+    def _append_rows(self) -> tuple[Vocabulary, Rows, Sketches, np.ndarray]:
+        """Return vocabulary, rows, sketches and digests with what is copied, then what is new, at their end."""
         snapshot, old, copied = self.old, self.old.rows, self.copied_rows
         if not self.new_rows and not len(copied):
-            return snapshot.vocabulary, old, snapshot.digest
+            return snapshot.vocabulary, old, snapshot.sketches, snapshot.digest
         new_terms = join_terms(self.new_rows)
         vocabulary, buffers, first = snapshot.vocabulary, snapshot.buffers, len(old.term_id)
         level, node, term_lo, term_hi = (
@@ -356,7 +358,14 @@ class _Update:
             term_weight=term_weight,
         )
         made = np.concatenate([snapshot.digest[copied], digest_terms(new_terms)])
-        return vocabulary, rows, self._append("digest", snapshot.digest, made)
+        code, scale, error = make_sketches(vectors)
+        sketches = Sketches(
+            code=self._append("sketch_code", snapshot.sketches.code, code),
+            scale=self._append("sketch_scale", snapshot.sketches.scale, scale),
+            error=self._append("sketch_error", snapshot.sketches.error, error),
+            first=snapshot.sketches.first,
+        )
+        return vocabulary, rows, sketches, self._append("digest", snapshot.digest, made)
 
 
 def _set_counts(active_count: Column, old: Snapshot, changes: ChangeSet, known: Mapping[int, int]) -> None:

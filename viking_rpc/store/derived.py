@@ -12,6 +12,7 @@ from viking_rpc.index.grouping import grouping_of
 from viking_rpc.index.growing import Growing, RowBuffers, room_of
 from viking_rpc.index.lexicon import K1, B
 from viking_rpc.index.owners import Owner
+from viking_rpc.index.sketches import no_sketches
 from viking_rpc.index.snapshot import Snapshot
 from viking_rpc.index.vocabulary import Vocabulary
 from viking_rpc.store.checkpoint import read_checkpoint, read_revision, write_checkpoint
@@ -117,6 +118,7 @@ def load_snapshot(
         revision=checkpoint.revision,
         tree=tree,
         rows=rows,
+        sketches=no_sketches(rows),
         postings=Postings(**{field: arrays[f"postings-{field}"] for field in Postings._fields}),
         tag_ids={(key, value): i for i, (key, value) in enumerate(facts["tags"])},
         vocabulary=Vocabulary(
