@@ -11,8 +11,10 @@ import pytest
 from tests.kernels.trees import NOW_US
 from tests.oracle.model import Context, Path, Row, World
 from tests.retrieve.worlds import ME, OPERATOR, lay_out, run
+from viking_rpc.domain.context import Level
 from viking_rpc.domain.query import Filter, Mode, Profile, Query, RetrieveOptions, RetrieveRequest, Scope, TraceLevel
 from viking_rpc.domain.trace import EmptyReason, StopReason
+from viking_rpc.domain.uri import display_uri
 from viking_rpc.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError, PermissionDeniedError
 from viking_rpc.index.layout import build_snapshot
 from viking_rpc.index.records import ChangeSet
@@ -91,6 +93,14 @@ def test_all_bad_uris_are_told() -> None:
         "scope.target_uris[2]",
         "filter.exclude_uris[0]",
     ]
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_match_names_the_uri_of_its_level(mode: Mode) -> None:
+    contexts = {"a.md": file(0.9), "d": directory(0.8, 0.1), "e": directory(0.1, 0.7)}
+    matches = run(account(contexts), mode=mode, scope=Scope((TARGET,))).result.matches
+    assert {m.level for m in matches} == set(Level)
+    assert [m.display_uri for m in matches] == [display_uri(m.context.uri, m.level) for m in matches]
 
 
 @pytest.mark.parametrize("mode", list(Mode))

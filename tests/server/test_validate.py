@@ -19,7 +19,7 @@ from viking_rpc.errors import FailedPreconditionError, InvalidArgumentError, Per
 from viking_rpc.pb.v1 import context_pb2
 from viking_rpc.pb.v1 import retrieval_service_pb2 as pb
 from viking_rpc.server.convert_request import read_request, read_vector
-from viking_rpc.server.validate import check_request
+from viking_rpc.server.validate import DEFAULT_OPTIONS, check_request
 
 ALICE = Identity("acme", "alice", Role.USER)
 QUERY = Query(text="x")
@@ -200,6 +200,25 @@ def test_unset_options_are_none_and_set_zeros_are_zeros() -> None:
     )
     options = read_request(message, []).options
     assert options == RetrieveOptions(score_threshold=0.0, hotness_alpha=0.5, time_budget_s=0.25)
+
+
+def test_options_that_come_again_are_the_same_and_as_wrong() -> None:
+    unknown = b"\xfa\x07\xac\x02" + bytes(300)  # a field of a newer client, too long to be remembered with
+    bad = pb.RetrieveOptions(profile=77, rerank_scope=78, leaf_seeds=5)  # type: ignore[arg-type]
+    for tail in (b"", unknown):
+        sent = pb.RetrieveRequest(options=pb.RetrieveOptions.FromString(bad.SerializeToString() + tail))
+        for _ in range(2):
+            found: list[Violation] = []
+            assert read_request(sent, found).options == RetrieveOptions(leaf_seeds=5)
+            assert [v.field for v in found] == ["options.profile", "options.rerank_scope"]
+
+
+def test_options_that_say_no_more_than_the_defaults_are_the_defaults() -> None:
+    said = pb.RetrieveRequest(options=pb.RetrieveOptions(profile=pb.PROFILE_BALANCED))
+    assert read_request(said, []).options is DEFAULT_OPTIONS
+    for other in ({"leaf_seeds": 0}, {"score_gte": True}, {"time_budget": {"nanos": 1}}):
+        more = pb.RetrieveRequest(options=pb.RetrieveOptions(**other))  # type: ignore[arg-type]
+        assert read_request(more, []).options != DEFAULT_OPTIONS
 
 
 def test_what_cannot_be_read_is_told() -> None:

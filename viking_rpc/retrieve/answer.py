@@ -27,7 +27,7 @@ from viking_rpc.domain.access import readable_roots
 from viking_rpc.domain.context import Context, ContextType, Kind, Level
 from viking_rpc.domain.query import View
 from viking_rpc.domain.trace import ChildScore, LevelStats, Match, ScoreParts, TraceStep
-from viking_rpc.domain.uri import SCHEME, Uri, display_uri
+from viking_rpc.domain.uri import SCHEME, Uri
 from viking_rpc.index.records import decode_relations
 from viking_rpc.index.snapshot import ROOT
 from viking_rpc.store.codec import etag_of
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from viking_rpc.index.snapshot import Snapshot
 
 _LEVELS = tuple(Level)
+_SUFFIXES = tuple(level.suffix for level in Level)
 _KINDS = (Kind.FILE, Kind.DIRECTORY)
 _TYPES = {int(kind): kind for kind in ContextType}
 _MAX_REMEMBERED = 20_000
@@ -145,7 +146,8 @@ class Hydrator:
         """Return a match with its ancestors."""
         # this runs for every match of every query: no numpy scalars, no names of fields
         node, row, step, score, dense, lexical, own, parent, relevance, hotness, rerank = found
-        level = _LEVELS[self._level[row]]
+        i_level = self._level[row]
+        level = _LEVELS[i_level]
         context = self._contexts.get(node) or self.context(node)
         above = self._parent[node]
         parts = ScoreParts(
@@ -159,7 +161,7 @@ class Hydrator:
         )
         return Match(
             context,
-            display_uri(context.uri, level),
+            context.uri + _SUFFIXES[i_level],  # its display URI: no stored name is a level's
             level,
             score,
             parts,

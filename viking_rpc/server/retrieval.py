@@ -14,6 +14,7 @@ from viking_rpc.pb.v1 import retrieval_service_pb2 as pb
 from viking_rpc.pb.v1 import retrieval_service_pb2_grpc
 from viking_rpc.retrieve.reranked import RerankedRetrieval
 from viking_rpc.retrieve.retriever import Retrieval
+from viking_rpc.server import access_log
 from viking_rpc.server.assembling import assemble_response, read_assemble, run_assemble
 from viking_rpc.server.convert_answer import step_message, write_answer
 from viking_rpc.server.convert_request import read_request
@@ -257,15 +258,16 @@ class RetrievalService(retrieval_service_pb2_grpc.RetrievalServiceServicer):
             matches, warnings = await with_texts(self._runner, result.matches, request.view, call)
             result = replace(result, matches=matches, warnings=(*result.warnings, *warnings))
         self._count(request, result, call, started_s)
-        stats = result.stats
-        call.facts.update(
-            embed_ms=round(stats.embed_us / 1000, 3),
-            seed_ms=round(stats.seed_us / 1000, 3),
-            descent_ms=round(stats.descent_us / 1000, 3),
-            n_expansions=stats.n_expanded,
-            n_matches=len(result.matches),
-            snapshot=result.revision,
-        )
+        if access_log.is_wanted():
+            stats = result.stats
+            call.facts.update(
+                embed_ms=round(stats.embed_us / 1000, 3),
+                seed_ms=round(stats.seed_us / 1000, 3),
+                descent_ms=round(stats.descent_us / 1000, 3),
+                n_expansions=stats.n_expanded,
+                n_matches=len(result.matches),
+                snapshot=result.revision,
+            )
         encoded = self._runner.encoded.of(call.identity)
         answer = write_answer(result, request.view, request.trace_level, encoded, n_steps_sent=n_steps_sent)
         n_told = len(answer.matches)  # a large answer was cut
