@@ -80,7 +80,7 @@ def _consider(tree, rows, sketches, node, question, limits, conditions, matches,
         _offer(matches, tree, node, row, own, dense, lexical, may_repeat)
 
 
-@device
+@inlined
 def _consider_rows(tree, rows, sketches, node, question, limits, conditions, best, counts):
     """Score the rows of a node that is in scope, those of the wanted levels; offer each by itself."""
     if not is_visible(tree, node, conditions.now_us) or not is_wanted(tree, node, conditions):
