@@ -31,7 +31,7 @@ async def test_an_empty_store(stubs: Stubs, server: Server) -> None:
     assert info.index_state == admin_service_pb2.INDEX_STATE_READY
     assert info.start_time.ToMicroseconds() == START_US
     assert info.settings["data"] == str(server.runner.settings.data)
-    assert info.settings["server.max_in_flight"] == "64"
+    assert info.settings["server.max_in_flight"] == "256"
     assert not info.warnings
 
 

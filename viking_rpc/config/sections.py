@@ -27,7 +27,7 @@ class ServerSettings(_Section):
     listen: str = "127.0.0.1:7654"
     insecure: bool = False
     workers: int = Field(default=1, ge=1, le=64)
-    max_in_flight: int = Field(default=64, ge=1)
+    max_in_flight: int = Field(default=256, ge=1)
     default_deadline_s: float = Field(default=10.0, gt=0)
     max_deadline_s: float = Field(default=60.0, gt=0)
     max_message_bytes: int = Field(default=16 * _MIB, ge=4096, le=2**31 - 1)

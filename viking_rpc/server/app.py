@@ -57,7 +57,7 @@ _GRACE_S: Final = 2.0
 _NOTICE_S: Final = 0.25
 #: Clients may ask every ten seconds whether the connection lives, calls or not.
 _MIN_PING_MS: Final = 10_000
-_SPARE_STREAMS: Final = 192
+_SPARE_STREAMS: Final = 64
 #: Calls of all connections that have arrived and are not begun: some seconds of work, which callers may still wait for.
 _MAX_WAITING: Final = 4096
 
@@ -210,7 +210,7 @@ class Server:
             ("grpc.max_send_message_length", MAX_RESPONSE_BYTES),
             # Two servers on one port would share its callers in silence, which is what workers are for.
             ("grpc.so_reuseport", int(bool(self._worker))),
-            # A flood waits where it comes from: a connection holds what may be in work, and more to answer or refuse.
+            # A flood waits where it comes from: a connection holds what may be in work and a few more, to be refused.
             ("grpc.max_concurrent_streams", self._settings.server.max_in_flight + _SPARE_STREAMS),
             # What has arrived is answered in turn. Beyond these gRPC drops more and more, then all, as CANCELLED and
             # without a reason; by default from 1,000 on, which are answered within a second.
