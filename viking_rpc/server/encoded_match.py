@@ -36,7 +36,7 @@ _FLOAT_BYTES: Final = 5  # with its tag
 
 
 def encode_match(match: Match, view: View, encoded: EncodedFor, *, has_steps: bool) -> bytes:
-    """Return what serialising a `RetrieveResponse` with this match only returns, a sixth of the time.
+    """Return what serialising a `RetrieveResponse` with this match only returns.
 
     Fields stand in another order than protobuf's own, which readers do not mind.
 
