@@ -197,6 +197,6 @@ async def test_a_stuck_planner_costs_its_callers_a_fallback_and_nobody_else_anyt
 async def _ended(stubs: Stubs) -> Any:
     """Return how a plan ended, its status or the code of its error."""
     try:
-        return (await stubs.retrieval.Plan(pb.PlanRequest(task="t"), timeout=0.3)).status
+        return (await stubs.retrieval.Plan(pb.PlanRequest(task="t"), timeout=2)).status
     except grpc.aio.AioRpcError as error:
         return error.code()
